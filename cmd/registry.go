@@ -1,0 +1,39 @@
+package cmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/inboxd/inboxd/handlers"
+	"github.com/inboxd/inboxd/internal/config"
+)
+
+// registerConfigured adds the handlers of the configuration to those in Go
+// that the process was made with. It is called once a run. Its error is a
+// *config.Error.
+func (a *app) registerConfigured(c *config.Config) error {
+	var problems []error
+	refuse := func(eventType, format string, args ...any) {
+		problems = append(problems, &config.Problem{
+			Where: c.File, Key: "handlers." + eventType, Text: fmt.Sprintf(format, args...),
+		})
+	}
+	for _, eventType := range slices.Sorted(maps.Keys(c.Handlers)) {
+		h := c.Handlers[eventType]
+		switch {
+		case a.reg.Has(eventType):
+			refuse(eventType, "handlers.%s is configured, but this program has a handler in Go for that event type: remove one of them", eventType)
+		case h.Ignore:
+			a.reg.Ignore(eventType)
+		default:
+			if err := handlers.SQL(a.reg, eventType, h.SQL...); err != nil {
+				refuse(eventType, "%s", err)
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return &config.Error{Problems: problems}
+	}
+	return nil
+}

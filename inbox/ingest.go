@@ -1,0 +1,157 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Counts says what became of records, by outcome.
+type Counts struct {
+	Stored, Duplicates, Conflicts, Quarantined, Ignored int64
+}
+
+// Plus adds two counts.
+func (c Counts) Plus(o Counts) Counts {
+	return Counts{
+		Stored:      c.Stored + o.Stored,
+		Duplicates:  c.Duplicates + o.Duplicates,
+		Conflicts:   c.Conflicts + o.Conflicts,
+		Quarantined: c.Quarantined + o.Quarantined,
+		Ignored:     c.Ignored + o.Ignored,
+	}
+}
+
+// Ingester takes records to the inbox: it decodes them, stores what became an
+// event and puts the rest into quarantine, a batch in one transaction. It is
+// safe for concurrent use.
+type Ingester struct {
+	// Store is where events go. Required.
+	Store *Store
+	// Decoder makes events of records. Required.
+	Decoder Decoder
+	// Ignored says which event types are dropped, counted. Nil: none.
+	Ignored func(eventType string) bool
+	// Log hears of each quarantined record and, once an event id, of each
+	// conflict. Nil: nobody does.
+	Log *slog.Logger
+
+	mu       sync.Mutex
+	counts   Counts
+	conflict map[string]struct{}
+}
+
+// Ingest stores one batch of records and returns nil only after the commit. An
+// error means that none of them was stored, and that the same batch may be
+// given again.
+func (g *Ingester) Ingest(ctx context.Context, records []Record) error {
+	events := make([]Event, 0, len(records))
+	var refused []refusedRecord
+	var counts Counts
+	for i := range records {
+		event, err := g.decode(&records[i])
+		switch {
+		case err == nil:
+			events = append(events, event)
+		case errors.Is(err, ErrIgnored):
+			counts.Ignored++
+		default:
+			refused = append(refused, refusedRecord{&records[i], asRefusal(err)})
+		}
+	}
+	outcomes, err := g.Store.put(ctx, events, refused)
+	if err != nil {
+		return err
+	}
+	counts.Quarantined = int64(len(refused))
+	for i, o := range outcomes {
+		switch o {
+		case Stored:
+			counts.Stored++
+		case Duplicate:
+			counts.Duplicates++
+		case Conflict:
+			counts.Conflicts++
+			g.logConflict(&events[i])
+		}
+	}
+	g.logRefused(refused)
+	g.mu.Lock()
+	g.counts = g.counts.Plus(counts)
+	g.mu.Unlock()
+	return nil
+}
+
+// Counts answers what became of all records so far.
+func (g *Ingester) Counts() Counts {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counts
+}
+
+func (g *Ingester) decode(r *Record) (Event, error) {
+	event, err := g.Decoder.Decode(*r)
+	if err != nil {
+		return Event{}, err
+	}
+	if err := event.Validate(); err != nil {
+		return Event{}, Refuse("invalid", "%s", err)
+	}
+	if g.Ignored != nil && g.Ignored(event.Type) {
+		return Event{}, ErrIgnored
+	}
+	if event.Source.IsZero() {
+		event.Source = r.Source
+	}
+	event.OccurredAt = storableTime(event.OccurredAt)
+	return event, nil
+}
+
+// storableTime drops a time that timestamptz cannot hold.
+func storableTime(t time.Time) time.Time {
+	if y := t.Year(); y < -4000 || y > 200000 {
+		return time.Time{}
+	}
+	return t
+}
+
+func asRefusal(err error) *Refusal {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	return Refuse("undecodable", "%s", err)
+}
+
+func (g *Ingester) logRefused(refused []refusedRecord) {
+	if g.Log == nil {
+		return
+	}
+	for _, r := range refused {
+		g.Log.Warn("record quarantined", "reason", r.refusal.Reason, "detail", r.refusal.Detail,
+			"topic", r.record.Source.Topic, "partition", r.record.Source.Partition, "offset", r.record.Source.Offset)
+	}
+}
+
+// maxConflictsKept bounds the memory of which conflicts were logged.
+const maxConflictsKept = 10_000
+
+func (g *Ingester) logConflict(e *Event) {
+	if g.Log == nil {
+		return
+	}
+	g.mu.Lock()
+	if g.conflict == nil || len(g.conflict) >= maxConflictsKept {
+		g.conflict = map[string]struct{}{}
+	}
+	_, logged := g.conflict[e.ID]
+	g.conflict[e.ID] = struct{}{}
+	g.mu.Unlock()
+	if !logged {
+		g.Log.Warn("duplicate event id with another content; the stored one stands",
+			"event_id", e.ID, "aggregate_id", e.AggregateID, "event_type", e.Type,
+			"topic", e.Source.Topic, "partition", e.Source.Partition, "offset", e.Source.Offset)
+	}
+}

@@ -1,0 +1,109 @@
+package kafka
+
+import (
+	"fmt"
+
+	"github.com/IBM/sarama"
+
+	"github.com/inboxd/inboxd/inbox"
+)
+
+// ConsumeClaim implements sarama.ConsumerGroupHandler. It does nothing but
+// carry records into the queue: work here would hold up every other partition
+// of the same broker. It returns when the session ends, never before: to return
+// ends the session for all partitions.
+func (s *session) ConsumeClaim(group sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	p := s.queue.partition(partitionID{claim.Topic(), claim.Partition()})
+	if claim.InitialOffset() != p.start {
+		return fmt.Errorf("the claim begins at offset %d, but was planned to begin at %d", claim.InitialOffset(), p.start)
+	}
+	var records []inbox.Record
+	for {
+		select {
+		case <-group.Context().Done():
+			return nil
+		case m, open := <-claim.Messages():
+			if !open {
+				return s.cutOff(group, p)
+			}
+			records = gather(records[:0], m, claim.Messages())
+			s.queue.push(p, records)
+			clear(records)
+		}
+	}
+}
+
+// gather makes records of m and of those that are there behind it already.
+func gather(records []inbox.Record, m *sarama.ConsumerMessage, more <-chan *sarama.ConsumerMessage) []inbox.Record {
+	for {
+		records = append(records, toRecord(m))
+		if len(records) == cap(records) && len(records) >= 512 {
+			return records
+		}
+		select {
+		case next, open := <-more:
+			if !open {
+				return records // the next read finds it closed, too
+			}
+			m = next
+		default:
+			return records
+		}
+	}
+}
+
+func toRecord(m *sarama.ConsumerMessage) inbox.Record {
+	r := inbox.Record{
+		Key: m.Key, Value: m.Value, Time: m.Timestamp,
+		Source: inbox.Source{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset},
+	}
+	if len(m.Headers) > 0 {
+		r.Headers = make([]inbox.Header, len(m.Headers))
+		for i, h := range m.Headers {
+			r.Headers[i] = inbox.Header{Name: string(h.Key), Value: h.Value}
+		}
+	}
+	return r
+}
+
+// cutOff is what happens when the client closes a claim. It does so at the end
+// of the session, and in its middle when the broker says that the offset to read
+// next is not in the log: then only this partition stops.
+func (s *session) cutOff(group sarama.ConsumerGroupSession, p *partition) error {
+	if group.Context().Err() != nil {
+		return nil
+	}
+	r, err := s.source.reach(p.id)
+	if err != nil {
+		return fmt.Errorf("the client stopped reading %v: %w", p.id, err)
+	}
+	next := s.queue.nextRead(p)
+	if r.holds(next) {
+		return fmt.Errorf("the client stopped reading %v at offset %d, which is there", p.id, next)
+	}
+	s.queue.stop(p)
+	s.source.reportOutOfRange(p.id, next, r)
+	<-group.Context().Done()
+	return nil
+}
+
+// reach asks what a partition's log holds.
+func (s *Source) reach(id partitionID) (r reach, err error) {
+	ids := []partitionID{id}
+	oldest, err := s.control.offsets(ids, sarama.OffsetOldest, sarama.ReadUncommitted)
+	if err != nil {
+		return r, err
+	}
+	newest, err := s.control.offsets(ids, sarama.OffsetNewest, sarama.ReadUncommitted)
+	return reach{oldest[id], newest[id]}, err
+}
+
+// reportOutOfRange is loud on purpose: records may be lost, and how to go on is
+// for a person to decide.
+func (s *Source) reportOutOfRange(id partitionID, next int64, r reach) {
+	s.log.Error("A partition has stopped: its next offset is not in the broker's log. "+
+		"Nothing is skipped without being told. To go on, stop every process of the group, set the offset "+
+		"(kafka-consumer-groups.sh --reset-offsets --to-earliest, with --group and --topic), and start again.",
+		"topic", id.topic, "partition", id.partition, "group", s.cfg.Group,
+		"next_offset", next, "log_start", r.oldest, "log_end", r.newest)
+}

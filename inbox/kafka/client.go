@@ -1,0 +1,67 @@
+package kafka
+
+import (
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+// What the client is told besides the Config. The numbers hang together: a
+// member waits for the others in a JoinGroup request, which they hold up for
+// rebalanceTimeout at most, so an answer must be allowed to take longer than
+// that; and a broker that hangs is given up after (metadataRetries+1) times
+// readTimeout, so it must not be much longer.
+const (
+	dialTimeout      = 5 * time.Second
+	rebalanceTimeout = 10 * time.Second
+	readTimeout      = 12 * time.Second
+	metadataRetries  = 1
+	maxWait          = 250 * time.Millisecond // of a fetch that finds nothing
+	metadataRefresh  = 30 * time.Second
+
+	// rebalanceGrace is how long a rebalance waits for the calls to Ingest that
+	// run. The whole group waits with us; what is cut short is read again.
+	rebalanceGrace = 4 * time.Second
+)
+
+// clientConfig is the configuration of both clients of a source.
+func (s *Source) clientConfig() *sarama.Config {
+	c := sarama.NewConfig()
+	c.Version = sarama.V4_0_0_0 // what a broker lacks is found out, see ApiVersionsRequest
+	c.ApiVersionsRequest = true
+	c.ClientID = s.cfg.ClientID
+	c.ChannelBufferSize = 1024
+
+	c.Net.DialTimeout = dialTimeout
+	c.Net.ReadTimeout = readTimeout
+	c.Net.WriteTimeout = readTimeout
+	c.Net.Proxy.Enable = true
+	c.Net.Proxy.Dialer = s.dialer
+
+	c.Metadata.Full = false // nothing is asked, and no broker needed, before Run
+	c.Metadata.AllowAutoTopicCreation = false
+	c.Metadata.RefreshFrequency = min(metadataRefresh, s.cfg.TopicRefresh)
+	c.Metadata.Retry.Max = metadataRetries
+
+	c.Consumer.Return.Errors = true
+	c.Consumer.IsolationLevel = sarama.ReadCommitted
+	c.Consumer.MaxWaitTime = maxWait
+	c.Consumer.MaxProcessingTime = time.Second // claims are drained at once
+	c.Consumer.Fetch.MaxBytes = int32(min(max(s.cfg.BufferBytes/4, 1<<20), 50<<20))
+	c.Consumer.Fetch.Default = min(1<<20, c.Consumer.Fetch.MaxBytes)
+	c.Consumer.Retry.BackoffFunc = func(retries int) time.Duration {
+		s.lookAtTopics() // a partition is searched anew: was its topic made anew?
+		return min(time.Duration(retries)*500*time.Millisecond, 5*time.Second)
+	}
+
+	c.Consumer.Offsets.Initial = sarama.OffsetOldest
+	c.Consumer.Offsets.AutoCommit.Enable = false
+	g := &c.Consumer.Group
+	g.ResetInvalidOffsets = false
+	g.Session.Timeout = s.cfg.SessionTimeout
+	g.Heartbeat.Interval = s.cfg.Heartbeat
+	g.Rebalance.Timeout = rebalanceTimeout
+	g.Rebalance.Retry.Backoff = 500 * time.Millisecond
+	g.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategySticky()}
+	return c
+}

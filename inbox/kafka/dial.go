@@ -1,0 +1,69 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+var errCut = errors.New("connections were cut because the source stops")
+
+// dialer makes every connection of a source, and can cut them all. The client
+// library waits for answers without a context; a stop that a hanging broker
+// must not hold up needs another handle on them, and this is it.
+type dialer struct {
+	ctx    context.Context // done after cut
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	conns map[*trackedConn]struct{}
+}
+
+func newDialer() *dialer {
+	d := &dialer{conns: map[*trackedConn]struct{}{}}
+	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	return d
+}
+
+// Dial implements the client library's interface of a dialer.
+func (d *dialer) Dial(network, addr string) (net.Conn, error) {
+	nd := net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	c, err := nd.DialContext(d.ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	tracked := &trackedConn{Conn: c, dialer: d}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		_ = c.Close()
+		return nil, errCut
+	}
+	d.conns[tracked] = struct{}{}
+	return tracked, nil
+}
+
+// cut closes every connection and refuses to make others.
+func (d *dialer) cut() {
+	d.cancel(errCut)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.conns {
+		_ = c.Conn.Close()
+	}
+	clear(d.conns)
+}
+
+type trackedConn struct {
+	net.Conn
+	dialer *dialer
+}
+
+func (c *trackedConn) Close() error {
+	c.dialer.mu.Lock()
+	delete(c.dialer.conns, c)
+	c.dialer.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,248 @@
+package kafka
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/inboxd/inboxd/inbox"
+)
+
+// queue holds the records of a session between the claims, which fill it, and
+// the workers, which empty it. It knows each partition's turn, and how much is
+// held.
+//
+// Everything is under one mutex. It is held while the client is told to pause
+// or resume a partition, so that two such calls cannot change places; the
+// client takes its own locks below it and calls nothing of ours.
+type queue struct {
+	limits  limits
+	fetcher fetcher
+
+	mu         sync.Mutex
+	wake       sync.Cond // signalled when ready grows or closed is set
+	partitions map[partitionID]*partition
+	ready      []*partition // with records, idle, not backing off; the next is first
+	idle       int          // workers that wait
+	bytes      int          // held over all partitions
+	paused     int          // partitions
+	failing    int          // partitions
+	closed     bool
+
+	dirty chan struct{} // has an element when an offset waits to be committed
+}
+
+type limits struct {
+	bufferBytes, batchRecords, batchBytes, workers int
+}
+
+// fetcher stops and continues the fetching of a partition.
+type fetcher interface {
+	Pause(map[string][]int32)
+	Resume(map[string][]int32)
+}
+
+// partition is one partition of the session.
+type partition struct {
+	id    partitionID
+	mark  mark
+	start int64 // where the claim begins
+
+	records  []inbox.Record // fetched and not yet stored
+	bytes    int
+	paused   bool
+	inLine   bool // it is in ready
+	busy     bool // a worker has the first of its records
+	lastRead int64
+
+	retry *backoff.ExponentialBackOff // nil: its last batch was stored
+	timer *time.Timer                 // makes it ready again
+
+	position  int64 // all before it is stored
+	committed int64 // -1: nothing yet
+	uncommit  bool  // position or mark are not committed
+	end       int64 // the last stable offset when it was last asked for
+	stopped   bool
+	lastError string
+	errorAt   time.Time
+}
+
+func newQueue(l limits, f fetcher) *queue {
+	q := &queue{limits: l, fetcher: f, partitions: map[partitionID]*partition{}, dirty: make(chan struct{}, 1)}
+	q.wake.L = &q.mu
+	return q
+}
+
+// add adds a partition before the workers start.
+func (q *queue) add(id partitionID, b beginning) {
+	p := &partition{
+		id: id, mark: b.mark, start: b.offset, lastRead: -1,
+		position: b.offset, committed: b.had, uncommit: b.commit,
+		end: b.reach.newest, stopped: b.stopped,
+	}
+	if b.stopped {
+		p.position = b.had
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.partitions[id] = p
+	if p.uncommit {
+		q.setDirty()
+	}
+}
+
+// push adds records that were fetched, in the order of their offsets.
+func (q *queue) push(p *partition, records []inbox.Record) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || p.stopped {
+		return
+	}
+	added := 0
+	for i := range records {
+		if records[i].Source.Offset <= p.lastRead { // never seen; it would break the order
+			continue
+		}
+		p.lastRead = records[i].Source.Offset
+		added += size(&records[i])
+		p.records = append(p.records, records[i])
+	}
+	p.bytes += added
+	q.bytes += added
+	q.throttle(p)
+	q.offer(p)
+}
+
+// throttle stops fetching a partition that holds more than its share when much
+// is held in all. As long as there is room, a busy partition may have the
+// shares of the quiet ones.
+func (q *queue) throttle(p *partition) {
+	half := q.limits.bufferBytes / 2
+	if p.paused || q.bytes <= half || p.bytes <= half/len(q.partitions) {
+		return
+	}
+	p.paused = true
+	q.paused++
+	q.fetcher.Pause(p.id.asMap())
+}
+
+// relax goes on fetching partitions that were stopped, before they run dry.
+func (q *queue) relax(p *partition) {
+	if q.paused == 0 {
+		return
+	}
+	if p.paused && p.bytes <= q.limits.bufferBytes/2/len(q.partitions)/2 {
+		q.resume(p)
+	}
+	if q.bytes <= q.limits.bufferBytes/4 {
+		for _, p := range q.partitions {
+			if p.paused {
+				q.resume(p)
+			}
+		}
+	}
+}
+
+func (q *queue) resume(p *partition) {
+	p.paused = false
+	q.paused--
+	q.fetcher.Resume(p.id.asMap())
+}
+
+// offer puts a partition at the end of the line, if it has its turn to come.
+func (q *queue) offer(p *partition) {
+	if len(p.records) == 0 || p.busy || p.timer != nil || q.closed || p.inLine {
+		return
+	}
+	p.inLine = true
+	q.ready = append(q.ready, p)
+	q.wake.Signal()
+}
+
+// close ends take for good and drops what no worker has. It may be called again.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.ready = nil
+	for _, p := range q.partitions {
+		if p.timer != nil {
+			p.timer.Stop()
+		}
+	}
+	q.wake.Broadcast()
+}
+
+func (q *queue) setDirty() {
+	select {
+	case q.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// size is what a record takes in memory, about.
+func size(r *inbox.Record) int {
+	n := 160 + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += 48 + len(r.Headers[i].Name) + len(r.Headers[i].Value)
+	}
+	return n
+}
+
+func (id partitionID) asMap() map[string][]int32 {
+	return map[string][]int32{id.topic: {id.partition}}
+}
+
+// partition returns a partition of the session.
+func (q *queue) partition(id partitionID) *partition {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.partitions[id]
+}
+
+// nextRead is the offset that follows the last one that was fetched.
+func (q *queue) nextRead(p *partition) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return max(p.start, p.lastRead+1)
+}
+
+// stop marks a partition as stopped, for its next reader too.
+func (q *queue) stop(p *partition) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p.stopped, p.mark.stopped, p.uncommit = true, true, true
+	q.setDirty()
+}
+
+// uncommitted are the positions that are not committed.
+func (q *queue) uncommitted() map[partitionID]committed {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	offsets := map[partitionID]committed{}
+	for id, p := range q.partitions {
+		if p.uncommit {
+			offsets[id] = committed{p.position, p.mark}
+		}
+	}
+	return offsets
+}
+
+// setCommitted notes what was committed.
+func (q *queue) setCommitted(id partitionID, c committed) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p := q.partitions[id]
+	p.committed = c.offset
+	p.uncommit = p.position != c.offset || p.mark != c.mark
+}
+
+// dropUncommitted forgets what is not committed: it is no longer ours to commit.
+func (q *queue) dropUncommitted() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, p := range q.partitions {
+		p.uncommit = false
+	}
+}

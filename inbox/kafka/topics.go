@@ -1,0 +1,187 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+// errTopicsChanged ends a session whose topics are no longer what they were
+// when it began.
+var errTopicsChanged = errors.New("topics have changed")
+
+// topics remembers what this process has seen of its topics.
+type topics struct {
+	names []string
+
+	mu      sync.Mutex
+	seen    map[string]*seenTopic
+	refused map[string]error // why the broker did not describe them, last time
+}
+
+type seenTopic struct {
+	id      sarama.Uuid
+	past    map[sarama.Uuid]bool // ids that the topic had before
+	new     bool                 // it was made, or made anew, while this process ran
+	missing int                  // how often in a row it was not there
+}
+
+func newTopics(names []string) *topics {
+	return &topics{names: names, seen: map[string]*seenTopic{}}
+}
+
+// lookUp asks which topics there are and remembers it.
+func (t *topics) lookUp(c *control) (map[string]topicInfo, error) {
+	infos, refused, err := c.topics(t.names)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refused = refused
+	for _, name := range t.names {
+		info, exists := infos[name]
+		s := t.seen[name]
+		switch {
+		case s == nil:
+			s = &seenTopic{id: info.id, new: !exists, past: map[sarama.Uuid]bool{}}
+			t.seen[name] = s
+		case !exists || s.id == info.id:
+		case s.past[info.id]:
+			return nil, fmt.Errorf("topic %q: the broker still tells of one that was deleted", name)
+		default:
+			s.new = s.new || s.id != (sarama.Uuid{})
+			s.past[s.id] = true
+			s.id = info.id
+		}
+		s.missing++
+		if exists {
+			s.missing = 0
+		}
+	}
+	return infos, nil
+}
+
+// isNew reports whether the topic was made, or made anew, while this process ran.
+func (t *topics) isNew(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seen[name] != nil && t.seen[name].new
+}
+
+// difference says in what the topics are no longer those that a session began
+// with; "" if in nothing. A topic must be missing twice, and partitions do not
+// become fewer: a broker may be behind the others with its answer.
+func (t *topics) difference(began, now map[string]topicInfo) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range t.names {
+		then, was := began[name]
+		info, is := now[name]
+		switch {
+		case is && !was:
+			return fmt.Sprintf("topic %q has come", name)
+		case was && !is && t.seen[name].missing > 1:
+			return fmt.Sprintf("topic %q has gone", name)
+		case was && is && then.id != info.id:
+			return fmt.Sprintf("topic %q was deleted and made again", name)
+		case was && is && info.partitions > then.partitions:
+			return fmt.Sprintf("topic %q has %d partitions instead of %d", name, info.partitions, then.partitions)
+		}
+	}
+	return ""
+}
+
+// missing are the topics that the broker did not describe, with the reason.
+func (t *topics) missing() map[string]error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.refused)
+}
+
+// awaitTopics waits until the broker answers and at least one topic exists. It
+// returns nil when ctx is done.
+func (s *Source) awaitTopics(ctx context.Context) map[string]topicInfo {
+	retry := newBackoff(250*time.Millisecond, 5*time.Second)
+	for ctx.Err() == nil {
+		infos, err := s.topics.lookUp(s.control)
+		if err != nil {
+			s.trouble("broker", "The broker does not say which topics there are. It is asked again until it does.", err)
+		} else {
+			s.reportMissing()
+			if len(infos) > 0 {
+				return infos
+			}
+		}
+		sleep(ctx, retry.NextBackOff())
+	}
+	return nil
+}
+
+func (s *Source) reportMissing() {
+	for name, reason := range s.topics.missing() {
+		if _, ok := s.often.allow("missing " + name); ok {
+			s.log.Warn("A topic cannot be read. It is waited for, while the others are read; create it, or correct the configuration.",
+				"topic", name, "group", s.cfg.Group, "reason", reason)
+		}
+	}
+}
+
+// lookAtTopics makes watch look at the topics now. It does not block.
+func (s *Source) lookAtTopics() {
+	select {
+	case s.look <- struct{}{}:
+	default:
+	}
+}
+
+// watch looks at the topics for as long as a session lasts, and returns when
+// they have changed or ctx is done. It also keeps the ends of the partitions up
+// to date, which lag is measured to.
+func (s *Source) watch(ctx context.Context, began map[string]topicInfo) error {
+	tick := time.NewTicker(s.cfg.TopicRefresh)
+	defer tick.Stop()
+	for {
+		now, err := s.topics.lookUp(s.control)
+		if err != nil {
+			s.trouble("broker", "The broker does not say which topics there are. It is asked again until it does.", err)
+		} else {
+			s.reportMissing()
+			if diff := s.topics.difference(began, now); diff != "" {
+				s.log.Info("The topics have changed; the group is joined anew.", "change", diff, "group", s.cfg.Group)
+				return errTopicsChanged
+			}
+			s.measure()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-s.look:
+			sleep(ctx, 100*time.Millisecond) // what made us look may come many times
+		}
+	}
+}
+
+// measure asks for the last stable offsets of the session's partitions.
+func (s *Source) measure() {
+	sess := s.current()
+	if sess == nil {
+		return
+	}
+	ids := sess.queue.ids()
+	ends, err := s.control.offsets(ids, sarama.OffsetNewest, sarama.ReadCommitted)
+	if err != nil {
+		s.trouble("measure", "The ends of the partitions are not known; their lag is of an earlier time.", err)
+		return
+	}
+	sess.queue.setEnds(ends)
+}
+
+func names(infos map[string]topicInfo) []string { return slices.Sorted(maps.Keys(infos)) }

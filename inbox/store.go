@@ -1,0 +1,213 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/inboxd/inboxd/internal/fault"
+)
+
+// DefaultSchema is the schema that everything lives in unless configured.
+const DefaultSchema = "inboxd"
+
+// DB is what a Store needs of a pool or a connection; *pgxpool.Pool and
+// *pgx.Conn have it.
+type DB interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Outcome says what became of one event that was to be stored.
+type Outcome byte
+
+// The outcomes.
+const (
+	// Stored: the event is new and has its position.
+	Stored Outcome = 's'
+	// Duplicate: an event with the same ID is stored already; nothing changed.
+	Duplicate Outcome = 'd'
+	// Conflict: a duplicate whose aggregate, type or payload differs from what
+	// is stored. Nothing changed, and somebody should look at the producer.
+	Conflict Outcome = 'c'
+)
+
+// String gives the outcome's word.
+func (o Outcome) String() string {
+	switch o {
+	case Stored:
+		return "stored"
+	case Duplicate:
+		return "duplicate"
+	case Conflict:
+		return "conflict"
+	}
+	return fmt.Sprintf("Outcome(%q)", byte(o))
+}
+
+// Store puts events into the inbox. It is safe for concurrent use.
+type Store struct {
+	db        DB
+	storeSQL  string
+	stageSQL  string
+	knownSQL  string
+	quarSQL   string
+	processID func() *int32
+	onStored  func(lanes []int64)
+}
+
+// StoreOption changes how a Store works.
+type StoreOption func(*Store)
+
+// OnStored has f called with the lanes that got events, after each commit of
+// Put: whoever runs lanes in the same process hears of them at once.
+func OnStored(f func(lanes []int64)) StoreOption {
+	return func(s *Store) { s.onStored = f }
+}
+
+// ForProcess names the process that stores, as registered by whoever runs lanes
+// in it: if it freezes in the middle of storing, others can end its session.
+func ForProcess(id func() int32) StoreOption {
+	return func(s *Store) {
+		s.processID = func() *int32 { v := id(); return &v }
+	}
+}
+
+// NewStore makes a Store on db, in the given schema ("": DefaultSchema).
+func NewStore(db DB, schema string, options ...StoreOption) *Store {
+	if schema == "" {
+		schema = DefaultSchema
+	}
+	in := func(sql string) string {
+		return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
+	}
+	s := &Store{
+		db:        db,
+		storeSQL:  in(storeSQL),
+		stageSQL:  in(stageSQL),
+		knownSQL:  in(knownSQL),
+		quarSQL:   in(quarantineSQL),
+		processID: func() *int32 { return nil },
+		onStored:  func([]int64) {},
+	}
+	for _, o := range options {
+		o(s)
+	}
+	return s
+}
+
+// storeSQL stores a batch in one round trip; see store() in the migrations for
+// its locks.
+const storeSQL = `select outcomes, lanes from {schema}.store($1, $2, $3, $4, $5, $6::jsonb[], $7, $8, $9, $10, $11)`
+
+// Put stores events in a transaction of its own and answers what became of
+// each. It returns nil only after the commit. The events of one call keep their
+// order within their aggregates. A conflict with another writer is run again;
+// any other error stores nothing.
+func (s *Store) Put(ctx context.Context, events []Event) ([]Outcome, error) {
+	return s.put(ctx, events, nil)
+}
+
+func (s *Store) put(ctx context.Context, events []Event, refused []refusedRecord) ([]Outcome, error) {
+	if len(events) == 0 && len(refused) == 0 {
+		return nil, nil
+	}
+	args, err := columns(events)
+	if err != nil {
+		return nil, err
+	}
+	var outcomes string
+	var lanes []int64
+	once := func() error {
+		batch := &pgx.Batch{}
+		for _, r := range refused {
+			batch.Queue(s.quarSQL, r.args()...)
+		}
+		if len(events) > 0 {
+			batch.Queue(s.storeSQL, append(args, s.processID())...).QueryRow(func(row pgx.Row) error {
+				return row.Scan(&outcomes, &lanes)
+			})
+		}
+		return s.db.SendBatch(ctx, batch).Close()
+	}
+	if err := retryConflicts(ctx, once); err != nil {
+		return nil, fmt.Errorf("store %d events: %w", len(events), err)
+	}
+	s.onStored(lanes)
+	return []Outcome(outcomes), nil
+}
+
+// retryConflicts runs a transaction again that met another one: a deadlock, a
+// serialization failure, or the same event id stored at the same moment.
+func retryConflicts(ctx context.Context, once func() error) error {
+	policy := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(2*time.Millisecond),
+		backoff.WithMaxInterval(100*time.Millisecond),
+		backoff.WithMaxElapsedTime(10*time.Second))
+	return backoff.Retry(func() error {
+		err := once()
+		if err == nil || fault.Of(err) == fault.Conflict || fault.State(err) == uniqueViolation {
+			return err
+		}
+		return backoff.Permanent(err)
+	}, backoff.WithContext(policy, ctx))
+}
+
+const uniqueViolation = "23505"
+
+// columns turns events into the arrays that store() takes.
+func columns(events []Event) ([]any, error) {
+	n := len(events)
+	var (
+		ids, aggregates, types = make([]string, n), make([]string, n), make([]string, n)
+		sequences              = make([]*int64, n)
+		payloads               = make([][]byte, n)
+		headers                = make([]*string, n)
+		occurred               = make([]*time.Time, n)
+		topics                 = make([]*string, n)
+		partitions             = make([]*int32, n)
+		offsets                = make([]*int64, n)
+	)
+	for i := range events {
+		e := &events[i]
+		if err := e.Validate(); err != nil {
+			return nil, fmt.Errorf("event %d of %d (%q): %w", i+1, n, e.ID, err)
+		}
+		ids[i], aggregates[i], types[i], sequences[i] = e.ID, e.AggregateID, e.Type, e.Sequence
+		payloads[i] = nonNil(e.Payload)
+		h, err := EncodeHeaders(e.Headers)
+		if err != nil {
+			return nil, fmt.Errorf("event %q: %w", e.ID, err)
+		}
+		headers[i] = textOrNull(h)
+		if !e.OccurredAt.IsZero() {
+			occurred[i] = &e.OccurredAt
+		}
+		if !e.Source.IsZero() {
+			topics[i], partitions[i], offsets[i] = &e.Source.Topic, &e.Source.Partition, &e.Source.Offset
+		}
+	}
+	return []any{ids, aggregates, types, sequences, payloads, headers, occurred, topics, partitions, offsets}, nil
+}
+
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+func textOrNull(b []byte) *string {
+	if b == nil {
+		return nil
+	}
+	s := string(b)
+	return &s
+}

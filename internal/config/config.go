@@ -1,0 +1,208 @@
+package config
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// Config is the whole configuration. [Load] and [Default] make one; the zero
+// Config is of no use.
+type Config struct {
+	Database  Database           `koanf:"database"`
+	Kafka     Kafka              `koanf:"kafka"`
+	Lanes     Lanes              `koanf:"lanes"`
+	Handlers  map[string]Handler `koanf:"handlers"` // by event type
+	Retention Retention          `koanf:"retention"`
+	Admin     Admin              `koanf:"admin"`
+
+	// File is the path of the YAML file that was read; empty: there was none.
+	File string `koanf:"-"`
+}
+
+// Database says where the inbox is.
+type Database struct {
+	// URL is a connection string for PostgreSQL in the form of a URL or of
+	// keywords and values, password included. Empty: the driver takes all it
+	// needs from PGHOST and its like.
+	// Default: postgres://app@localhost:5432/shop.
+	URL string `koanf:"url"`
+	// URLFile is a file that held the URL; Load has read it into URL.
+	URLFile string `koanf:"url_file"`
+	// Schema is the schema that holds everything. Default: inboxd.
+	Schema string `koanf:"schema"`
+	// MaxConnections is how many connections one process opens at most, the
+	// listener included. 0 in a file: Lanes.Workers + 6, which is the default.
+	MaxConnections int `koanf:"max_connections"`
+}
+
+// Kafka says which records are ingested, and how they become events.
+type Kafka struct {
+	// Brokers are the first addresses to try, host:port each.
+	// Default: localhost:9092.
+	Brokers []string `koanf:"brokers"`
+	// Group is the consumer group. Default: shop-inbox.
+	Group string `koanf:"group"`
+	// Topics are the topics to ingest. Default: none.
+	Topics []string `koanf:"topics"`
+	// Format is auto, json, cloudevents, debezium or raw. Default: auto.
+	Format string `koanf:"format"`
+	// Fields says where each field of an event is found.
+	Fields Fields `koanf:"fields"`
+	// Tombstones says what becomes of a record with a null value: quarantine,
+	// ignore or event. Default: quarantine.
+	Tombstones string `koanf:"tombstones"`
+	// Start is where a group without offsets begins: oldest, newest or a time
+	// in RFC 3339. Default: oldest. See StartTime.
+	Start string `koanf:"start"`
+}
+
+// StartTime is the time that Start names; ok is false for oldest and newest.
+func (k Kafka) StartTime() (t time.Time, ok bool) {
+	t, err := time.Parse(time.RFC3339, k.Start)
+	return t, err == nil
+}
+
+// Fields says where each field of an event is found. A place is "key" (the
+// record's key), "header:NAME" or "$.path" (a JSON path of names and [n]); the
+// first place that has something wins.
+type Fields struct {
+	EventID     []string `koanf:"event_id"`     // default: header:id, $.eventId
+	AggregateID []string `koanf:"aggregate_id"` // default: key, $.orderId
+	EventType   []string `koanf:"event_type"`   // default: header:eventType, $.eventType
+	Sequence    []string `koanf:"sequence"`     // default: $.version
+	OccurredAt  []string `koanf:"occurred_at"`  // default: none, the record's time
+}
+
+// Lanes says how lanes are run.
+type Lanes struct {
+	// Workers is how many lanes run at once in this process. Default: 16.
+	Workers int `koanf:"workers"`
+	// Batch is how many events of one lane share a transaction at most; 1: a
+	// transaction for each event. Default: 16.
+	Batch int `koanf:"batch"`
+	// Order is position; sequence is known, and refused by this version.
+	// Default: position.
+	Order string `koanf:"order"`
+	// HandlerTimeout is how long a handler may take. Default: 30s.
+	HandlerTimeout time.Duration `koanf:"handler_timeout"`
+	// Lease is how long a process may go unheard before it loses its lanes.
+	// Default: 10s.
+	Lease time.Duration `koanf:"lease"`
+	// Drain is the time that what runs gets to finish at a stop; 0: none.
+	// Default: 30s.
+	Drain time.Duration `koanf:"drain"`
+	// Retry is how a failed head is tried again.
+	Retry Retry `koanf:"retry"`
+}
+
+// Retry is how a failed head is tried again.
+type Retry struct {
+	// Initial is the wait after the first failure. Default: 200ms.
+	Initial time.Duration `koanf:"initial"`
+	// Max is the longest wait. Default: 1m.
+	Max time.Duration `koanf:"max"`
+	// Attempts is after how many attempts the lane is stuck. Default: 10.
+	Attempts int `koanf:"attempts"`
+}
+
+// Handler is what the configuration says about one event type: exactly one of
+// its fields is set.
+type Handler struct {
+	// Ignore: events of this type are counted and not stored.
+	Ignore bool
+	// SQL holds the statements to run in the lane's transaction, in order.
+	SQL []string
+	// Webhook is where the event is sent. It is known, and refused by this
+	// version.
+	Webhook *Webhook
+}
+
+// Webhook is an HTTP endpoint that takes events.
+type Webhook struct {
+	URL     string
+	Timeout time.Duration // of one request; default: 5s
+}
+
+// Retention says how long what is done with is kept.
+type Retention struct {
+	// Processed is how long a processed event is kept, and how long its id is
+	// remembered. Default: 168h.
+	Processed time.Duration `koanf:"processed"`
+}
+
+// Admin says where the process answers to probes.
+type Admin struct {
+	// Listen is host:port; empty: nowhere. It is known, and refused by this
+	// version. Default: empty.
+	Listen string `koanf:"listen"`
+}
+
+// extraConnections is what a process needs beyond one connection a worker:
+// the listener, ingest, the sweep and a few for operators' commands.
+const extraConnections = 6
+
+// Default returns the configuration of a process that nothing was said to.
+func Default() *Config {
+	c := defaults()
+	c.complete()
+	return c
+}
+
+func defaults() *Config {
+	return &Config{
+		Database: Database{URL: "postgres://app@localhost:5432/shop", Schema: "inboxd"},
+		Kafka: Kafka{
+			Brokers: []string{"localhost:9092"}, Group: "shop-inbox",
+			Topics: []string{}, Format: "auto",
+			Fields: Fields{
+				EventID:     []string{"header:id", "$.eventId"},
+				AggregateID: []string{"key", "$.orderId"},
+				EventType:   []string{"header:eventType", "$.eventType"},
+				Sequence:    []string{"$.version"},
+				OccurredAt:  []string{},
+			},
+			Tombstones: "quarantine", Start: "oldest",
+		},
+		Lanes: Lanes{
+			Workers: 16, Batch: 16, Order: "position",
+			HandlerTimeout: 30 * time.Second, Lease: 10 * time.Second, Drain: 30 * time.Second,
+			Retry: Retry{Initial: 200 * time.Millisecond, Max: time.Minute, Attempts: 10},
+		},
+		Handlers:  map[string]Handler{},
+		Retention: Retention{Processed: 168 * time.Hour},
+	}
+}
+
+// complete fills in the defaults that depend on other values.
+func (c *Config) complete() {
+	if c.Database.MaxConnections == 0 {
+		c.Database.MaxConnections = c.Lanes.Workers + extraConnections
+	}
+}
+
+// Redacted returns a copy for people to read: passwords in URLs are xxxxx.
+func (c *Config) Redacted() *Config {
+	r := *c
+	r.Database = c.Database.redacted()
+	r.Handlers = make(map[string]Handler, len(c.Handlers))
+	for name, h := range c.Handlers {
+		h.SQL = slices.Clone(h.SQL)
+		if h.Webhook != nil {
+			h.Webhook = &Webhook{URL: RedactURL(h.Webhook.URL), Timeout: h.Webhook.Timeout}
+		}
+		r.Handlers[name] = h
+	}
+	return &r
+}
+
+func (d Database) redacted() Database {
+	d.URL = RedactURL(d.URL)
+	return d
+}
+
+// LogValue keeps passwords out of logs.
+func (c *Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// LogValue keeps passwords out of logs.
+func (d Database) LogValue() slog.Value { return slog.StringValue(d.String()) }

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	handlerForms   = "ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}"
+	webhookTimeout = 5 * time.Second
+)
+
+// readHandlers reads the mapping of event types to handlers.
+func (d *document) readHandlers(n *yaml.Node) {
+	n = resolve(n)
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.problem(n, handlersKey, "handlers is %s, but it must be a mapping of event types to handlers", describe(n))
+		return
+	}
+	d.pairs(n, handlersKey+".", func(name, value *yaml.Node) {
+		eventType, path := name.Value, handlersKey+"."+name.Value
+		switch {
+		case eventType == "":
+			d.problem(name, handlersKey, "handlers holds an empty event type")
+		case !utf8.ValidString(eventType) || strings.IndexByte(eventType, 0) >= 0:
+			d.problem(name, handlersKey, "handlers holds the event type %q, but no event can have it", eventType)
+		default:
+			if h, ok := d.handler(path, resolve(value)); ok {
+				d.handlers[eventType] = h
+			}
+		}
+	})
+}
+
+// handler reads one handler; ok is false if it had a problem.
+func (d *document) handler(path string, n *yaml.Node) (h Handler, ok bool) {
+	if n.Kind != yaml.MappingNode {
+		if n.Kind == yaml.ScalarNode && n.Value == "ignore" {
+			return Handler{Ignore: true}, true
+		}
+		d.problem(n, path, "%s is %s, but it must be %s", path, describe(n), handlerForms)
+		return h, false
+	}
+	ok, found := true, 0
+	d.pairs(n, path+".", func(name, value *yaml.Node) {
+		found++
+		good := false
+		switch value = resolve(value); name.Value {
+		case "sql":
+			h.SQL, good = d.statements(path+".sql", value)
+		case "webhook":
+			h.Webhook, good = d.webhook(path, value)
+		default:
+			d.unknownIn(name, path, "sql", "webhook")
+		}
+		ok = ok && good
+	})
+	if found != 1 {
+		d.problem(n, path, "%s has %d keys, but it must be %s", path, found, handlerForms)
+		return h, false
+	}
+	return h, ok
+}
+
+func (d *document) unknownIn(name *yaml.Node, path string, known ...string) {
+	d.problem(name, path+"."+name.Value, "there is no key %q; the nearest known key is %q",
+		path+"."+shorten(name.Value), path+"."+nearest(name.Value, known...))
+}
+
+// statements reads one statement or a list of them.
+func (d *document) statements(path string, n *yaml.Node) ([]string, bool) {
+	nodes := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		nodes = n.Content
+	}
+	var all []string
+	for _, c := range nodes {
+		c = resolve(c)
+		if wrong := statementProblem(c); wrong != "" {
+			d.problem(c, path, "%s %s, but it must be an SQL statement or a list of them", path, wrong)
+			return nil, false
+		}
+		all = append(all, strings.TrimSpace(c.Value))
+	}
+	if len(all) == 0 {
+		d.problem(n, path, "%s is an empty list, but it must hold a statement; an event type that needs no work is written as ignore", path)
+	}
+	return all, len(all) > 0
+}
+
+func statementProblem(n *yaml.Node) string {
+	switch {
+	case !isPlain(n):
+		return "is or holds " + strings.TrimPrefix(describe(n), "of ")
+	case strings.TrimSpace(n.Value) == "":
+		return "is or holds an empty text"
+	case !utf8.ValidString(n.Value) || strings.IndexByte(n.Value, 0) >= 0:
+		return "holds a NUL byte or is no valid UTF-8"
+	}
+	return ""
+}
+
+// webhook reads a webhook and refuses it, since this version has no such
+// handler; what else is wrong with it is said as well.
+func (d *document) webhook(path string, n *yaml.Node) (*Webhook, bool) {
+	d.problem(n, path, "%s is a webhook, but this version cannot run webhooks: use sql, ignore or a handler in Go", path)
+	path += ".webhook"
+	if n.Kind != yaml.MappingNode {
+		d.problem(n, path, "%s is %s, but it must be {url: URL, timeout: DURATION}", path, describe(n))
+		return nil, false
+	}
+	w := &Webhook{Timeout: webhookTimeout}
+	d.pairs(n, path+".", func(name, value *yaml.Node) {
+		value = resolve(value)
+		wrong := ""
+		switch name.Value {
+		case "url":
+			w.URL = value.Value
+			wrong = webhookURL(path, w.URL)
+		case "timeout":
+			var err error
+			if w.Timeout, err = parseDuration(value.Value); err != nil || w.Timeout <= 0 {
+				wrong = fmt.Sprintf("%s.timeout is %s, but it must be %s", path, describe(value), duration)
+			}
+		default:
+			d.unknownIn(name, path, "url", "timeout")
+		}
+		if wrong != "" {
+			d.problem(value, path, "%s", wrong)
+		}
+	})
+	return w, false
+}
+
+func webhookURL(path, s string) string {
+	if u, err := url.Parse(s); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+		return ""
+	}
+	return fmt.Sprintf("%s.url is %q, but it must be an http or https URL", path, shorten(RedactURL(s)))
+}

@@ -1,0 +1,179 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inboxd/inboxd/internal/config"
+)
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ yaml, want string }{
+		{"lane: {}", `inboxd.yaml:1: there is no key "lane"; the nearest known key is "lanes"`},
+		{"lanes:\n  worker: 3", `inboxd.yaml:2: there is no key "lanes.worker"; the nearest known key is "lanes.workers"`},
+		{"handler_timeout: 3s", `inboxd.yaml:1: there is no key "handler_timeout"; the nearest known key is "lanes.handler_timeout"`},
+		{"Lanes: {}", `inboxd.yaml:1: there is no key "Lanes"; the nearest known key is "lanes"`},
+		{"lanes.workers: 3", `inboxd.yaml:1: there is no key "lanes.workers"; the nearest known key is "lanes.workers"`},
+		{"lanes: {retry: {atempts: 3}}", `inboxd.yaml:1: there is no key "lanes.retry.atempts"; the nearest known key is "lanes.retry.attempts"`},
+
+		{"- a", `inboxd.yaml:1: the configuration is a list, but it must be a mapping of keys to values`},
+		{"lanes: 3", `inboxd.yaml:1: lanes is "3", but it must be a mapping of keys to values`},
+		{"? [a]\n: b", `inboxd.yaml:1: a key of the configuration is a list, but it must be a text`},
+		{"lanes:\n  batch: 1\n  batch: 2", `inboxd.yaml:3: lanes.batch is given twice, first at line 2`},
+		{"lanes: &l\n  <<: *l", `inboxd.yaml:2: merge keys (<<) are not supported; write the keys out`},
+		{"a: [", `inboxd.yaml: this is no YAML: line 1: did not find expected node content`},
+		{"lanes: {}\n---\nlanes: {}", `inboxd.yaml: this is no YAML: line 2: a second document begins here`},
+
+		{"lanes: {workers: many}", `inboxd.yaml:1: lanes.workers is "many", but it must be a whole number`},
+		{"lanes: {workers: 1.5}", `inboxd.yaml:1: lanes.workers is "1.5", but it must be a whole number`},
+		{"lanes: {workers: [1]}", `inboxd.yaml:1: lanes.workers is a list, but it must be a whole number`},
+		{"lanes: {workers: 99999999999999999999}", `inboxd.yaml:1: lanes.workers is "99999999999999999999", but it must be a whole number`},
+		{"lanes: {workers: 0}", `inboxd.yaml:1: lanes.workers is 0, but it must be at least 1`},
+		{"lanes: {workers: 10001}", `inboxd.yaml:1: lanes.workers is 10001, but it must be at most 10000`},
+		{"lanes: {batch: -1}", `inboxd.yaml:1: lanes.batch is -1, but it must be at least 1`},
+		{"lanes: {lease: 10}", `inboxd.yaml:1: lanes.lease is "10", but it must be a duration with its unit, such as 200ms, 30s or 168h`},
+		{"lanes: {lease: 10 s}", `inboxd.yaml:1: lanes.lease is "10 s", but it must be a duration with its unit, such as 200ms, 30s or 168h`},
+		{"lanes: {lease: 1ms}", `inboxd.yaml:1: lanes.lease is 1ms, but it must be at least 1s`},
+		{"lanes: {drain: -1s}", `inboxd.yaml:1: lanes.drain is -1s, but it must be at least 0s`},
+		{"lanes: {order: random}", `inboxd.yaml:1: lanes.order is "random", but it must be position or sequence`},
+		{"lanes: {order: sequence}", `inboxd.yaml:1: lanes.order is "sequence", but this version can order by position only`},
+		{"lanes: {retry: {initial: 2m}}", `lanes.retry.max is 1m, but it must not be less than lanes.retry.initial, which is 2m`},
+
+		{"database: {schema: \"\"}", `inboxd.yaml:1: database.schema is empty, but it must name a schema, such as inboxd`},
+		{"database: {schema: " + strings.Repeat("é", 21) + "}", `inboxd.yaml:1: database.schema is "` + strings.Repeat("é", 21) + `", but it must have at most 40 bytes, and has 42`},
+		{"database: {schema: pg_inbox}", `inboxd.yaml:1: database.schema is "pg_inbox", but PostgreSQL keeps names that begin with pg_ for itself`},
+		{"database: {schema: \"a\\0b\"}", `inboxd.yaml:1: database.schema holds a NUL byte`},
+		{"database: {max_connections: 1}", `inboxd.yaml:1: database.max_connections is 1, but it must be at least 2, or 0 for lanes.workers + 6`},
+		{"database: {url: localhost}", `inboxd.yaml:1: database.url is "localhost", but it must be a connection string such as postgres://app@localhost:5432/shop`},
+		{"database: {url: \"postgres://a:s3cret@h/d?sslmode=maybe\"}", `inboxd.yaml:1: database.url is "postgres://a:xxxxx@h/d?sslmode=maybe", but PostgreSQL's driver cannot use it: failed to configure TLS (sslmode is invalid)`},
+		{"database: {url: \"postgres://a:s%3xcret@h/d\"}", `inboxd.yaml:1: database.url is "postgres://a:xxxxx@h/d", but special characters in the password must be percent-encoded`},
+		{"database: {url: postgres://u@h/d, url_file: f}", `database.url and database.url_file are both set by inboxd.yaml, but only one of them can count`},
+		{"database: {url_file: /no/such}", `database.url_file is "/no/such", but that file cannot be read: no such file or directory`},
+
+		{"kafka: {topics: orders}", `inboxd.yaml:1: kafka.topics is "orders", but it must be a list, such as [a, b]`},
+		{"kafka: {topics: [[a]]}", `inboxd.yaml:1: kafka.topics holds a list, but its items must be texts`},
+		{"kafka: {topics: [a b]}", `inboxd.yaml:1: kafka.topics holds "a b", but a topic has 1 to 249 letters, digits, dots, dashes and underscores`},
+		{"kafka: {topics: [a, b, a]}", `inboxd.yaml:1: kafka.topics holds "a" twice`},
+		{"kafka: {brokers: []}", `inboxd.yaml:1: kafka.brokers is an empty list, but it needs one broker at least, host:port`},
+		{"kafka: {brokers: [localhost]}", `inboxd.yaml:1: kafka.brokers holds "localhost", but a broker is host:port, such as localhost:9092`},
+		{"kafka: {group: \"\"}", `inboxd.yaml:1: kafka.group is empty, but it needs a name`},
+		{"kafka: {format: jsn}", `inboxd.yaml:1: kafka.format is "jsn", but it must be auto, json, cloudevents, debezium or raw`},
+		{"kafka: {tombstones: keep}", `inboxd.yaml:1: kafka.tombstones is "keep", but it must be quarantine, ignore or event`},
+		{"kafka: {start: yesterday}", `inboxd.yaml:1: kafka.start is "yesterday", but it must be oldest, newest or a time such as 2026-01-31T12:00:00Z`},
+		{"kafka: {start: !env X}", `inboxd.yaml:1: kafka.start is of the type !env, but it must be a text`},
+		{"kafka: {fields: {event_id: []}}", `inboxd.yaml:1: kafka.fields.event_id is an empty list, but without a place to find it no record becomes an event`},
+		{"kafka: {fields: {event_id: [id]}}", `inboxd.yaml:1: kafka.fields.event_id holds "id", but a place is key, header:NAME or a JSON path such as $.order.id or $.items[0].id`},
+
+		{"admin: {listen: \":8080\"}", `inboxd.yaml:1: admin.listen is ":8080", but this version has no admin port: leave it empty`},
+
+		{"handlers: [A]", `inboxd.yaml:1: handlers is a list, but it must be a mapping of event types to handlers`},
+		{"handlers: {A: ignored}", `inboxd.yaml:1: handlers.A is "ignored", but it must be ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}`},
+		{"handlers: {A: }", `inboxd.yaml:1: handlers.A is empty, but it must be ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}`},
+		{"handlers: {A: {}}", `inboxd.yaml:1: handlers.A has 0 keys, but it must be ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}`},
+		{"handlers:\n  A:\n    sqll: x", `inboxd.yaml:3: there is no key "handlers.A.sqll"; the nearest known key is "handlers.A.sql"`},
+		{"handlers: {A: {sql: \"\"}}", `inboxd.yaml:1: handlers.A.sql is or holds an empty text, but it must be an SQL statement or a list of them`},
+		{"handlers: {A: {sql: []}}", `inboxd.yaml:1: handlers.A.sql is an empty list, but it must hold a statement; an event type that needs no work is written as ignore`},
+		{"handlers: {A: {sql: [{a: b}]}}", `inboxd.yaml:1: handlers.A.sql is or holds a mapping, but it must be an SQL statement or a list of them`},
+		{"handlers:\n  A: ignore\n  A: ignore", `inboxd.yaml:3: handlers.A is given twice, first at line 2`},
+		{"handlers: {\"\": ignore}", `inboxd.yaml:1: handlers holds an empty event type`},
+		{"handlers: {A: {webhook: {url: \"https://h/p\", timeout: 5s}}}", `inboxd.yaml:1: handlers.A is a webhook, but this version cannot run webhooks: use sql, ignore or a handler in Go`},
+	} {
+		t.Run(tc.yaml, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, tc.yaml)
+			var e *config.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("got %v, no *config.Error", err)
+			}
+			equal(t, err.Error(), tc.want)
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Error("the password shows")
+			}
+		})
+	}
+}
+
+func TestProblemsOfVariables(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ entry, want string }{
+		{"INBOXD_LANES_WORKER=3", "INBOXD_LANES_WORKER: no setting has this name; the nearest known variable is INBOXD_LANES_WORKERS"},
+		{"INBOXD_HANDLER_TIMEOUT=3s", "INBOXD_HANDLER_TIMEOUT: no setting has this name; the nearest known variable is INBOXD_LANES_HANDLER_TIMEOUT"},
+		{"INBOXD_CONFG=x", "INBOXD_CONFG: no setting has this name; the nearest known variable is INBOXD_CONFIG"},
+		{"INBOXD_HANDLERS_A=ignore", "INBOXD_HANDLERS_A: handlers come from the configuration file only"},
+		{"INBOXD_LANES_LEASE=1", `INBOXD_LANES_LEASE: lanes.lease is "1", but it must be a duration with its unit, such as 200ms, 30s or 168h`},
+		{"INBOXD_KAFKA_GROUP=a\xff", "INBOXD_KAFKA_GROUP: kafka.group is no valid UTF-8"},
+		{"DATABASE_URL=mysql://a:s3cret@h/d", `DATABASE_URL: database.url is "mysql://a:xxxxx@h/d", but it must be a connection string such as postgres://app@localhost:5432/shop`},
+	} {
+		_, err := load(t, "", tc.entry)
+		if err == nil {
+			t.Errorf("%s: no error", tc.entry)
+			continue
+		}
+		equal(t, err.Error(), tc.want)
+	}
+	if _, err := load(t, "", "INBOXD_DATABASE_URL=host=h", "INBOXD_DATABASE_URL_FILE=f"); err == nil {
+		t.Error("two sources of one URL were taken")
+	}
+}
+
+func TestAllProblemsAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, "lanes:\n  worker: 1\n  batch: x\nkafka: {topics: a}\nhandlers: {A: {webhook: {url: x, tiemout: 1}}}\n",
+		"INBOXD_LANES_LEASE=x", "INBOXD_NOPE=1")
+	var e *config.Error
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	equal(t, len(e.Problems), 8)
+	equal(t, strings.Count(err.Error(), "\n"), 7)
+	var p *config.Problem
+	if !errors.As(err, &p) {
+		t.Fatal("no problem inside")
+	}
+	equal(t, *p, config.Problem{Where: "inboxd.yaml:2", Key: "lanes.worker", Text: `there is no key "lanes.worker"; the nearest known key is "lanes.workers"`})
+}
+
+func TestFileOfURL(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "empty"), " \n")
+	write(t, filepath.Join(dir, "broken"), "postgres://u:s3 cret")
+	for name, want := range map[string]string{
+		"empty":  "that file is empty",
+		"broken": `broken: database.url is "postgres://u:xxxxx", but`,
+	} {
+		_, err := config.Load(config.Options{Dir: dir, Environ: []string{"INBOXD_DATABASE_URL_FILE=" + name}})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"key", "header:id", "header:a.b:c", "$.a", "$.a.b[0]", "$[0].a", "$.a-b", "$.a[0][1]"} {
+		if _, err := load(t, "", "INBOXD_KAFKA_FIELDS_SEQUENCE="+good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"Key", "header:", "header", "$", "$.", "$a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[]", "$.a..b", "$.a]", "$.a[0]b", "a.b", "$.a [0]"} {
+		if _, err := load(t, "", "INBOXD_KAFKA_FIELDS_SEQUENCE="+bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, config.DefaultFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(config.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "cannot be read: is a directory") {
+		t.Error(err)
+	}
+}

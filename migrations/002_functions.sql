@@ -1,0 +1,488 @@
+-- The steps of ingest and of a lane. Each function is one step, each statement
+-- in it sees what was committed before that statement began (read committed).
+--
+-- They are functions for two reasons: a step is one round trip, and its plans
+-- are made with scans and hash joins off. These plans are kept for as long as
+-- a connection lives; one that was made while the tables were small would
+-- otherwise scan them when they are not.
+
+-- open_segment begins a new segment: its partitions take all events stored from
+-- here on. It waits for every store() under way and holds up new ones meanwhile,
+-- so that a duplicate is always in a segment that store() can see.
+create function {{.schema}}.open_segment() returns integer
+language plpgsql as $$
+declare
+	fresh integer;
+begin
+	perform pg_advisory_xact_lock({{.gate}}, 0);
+	insert into {{.schema}}.segments (segment)
+	select coalesce(max(segment), 0) + 1 from {{.schema}}.segments
+	returning segment into fresh;
+	execute format('create table {{.schema}}.%I partition of {{.schema}}.inbox for values in (%s)
+		with (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02)',
+		'inbox_' || fresh, fresh);
+	execute format('create table {{.schema}}.%I partition of {{.schema}}.runs for values in (%s)
+		with (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02)',
+		'runs_' || fresh, fresh);
+	return fresh;
+end $$;
+
+select {{.schema}}.open_segment();
+
+-- store puts a batch of events into the inbox, in the order of the arrays.
+--
+-- outcomes has one letter an event: s stored, d duplicate, c conflict (a
+-- duplicate whose aggregate, type or payload differs from what is stored).
+-- lanes are the lanes that got events; other processes hear of them by NOTIFY.
+--
+-- Locks: the gate of segments (shared), then the batch's `aggregates` rows in
+-- the order of their names. It waits for no lane. process_id is the process that
+-- stores, as in claim, or null.
+create function {{.schema}}.store(
+	event_ids text[], aggregate_ids text[], event_types text[], sequences bigint[],
+	payloads bytea[], all_headers jsonb[], occurred timestamptz[],
+	topics text[], partitions integer[], offsets bigint[], process_id integer,
+	out outcomes text, out lanes bigint[])
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	current_segment integer;
+	wake text;
+begin
+	perform pg_advisory_xact_lock_shared({{.gate}}, 0);
+	perform pg_advisory_xact_lock_shared({{.gate}}, process_id);
+	select max(s.segment) into current_segment from {{.schema}}.segments s;
+
+	with born as (
+		insert into {{.schema}}.aggregates (aggregate_id)
+		select distinct n.name collate "C"
+		from unnest(aggregate_ids) n(name)
+		where not exists (select from {{.schema}}.aggregates a where a.aggregate_id = n.name)
+		order by 1
+		on conflict do nothing
+		returning lane_id, aggregate_id
+	)
+	insert into {{.schema}}.lanes (lane_id, aggregate_id, segment)
+	select b.lane_id, b.aggregate_id, current_segment from born b;
+
+	-- From here on nobody else gives positions to these aggregates. What they
+	-- stored is committed, and the next statement sees it.
+	perform 1 from {{.schema}}.aggregates a
+	where a.aggregate_id = any(aggregate_ids)
+	order by a.aggregate_id for update;
+
+	with incoming as (
+		select u.*, row_number() over (partition by u.event_id collate "C" order by u.ord) as copy
+		from unnest(event_ids, aggregate_ids, event_types, sequences, payloads,
+			all_headers, occurred, topics, partitions, offsets) with ordinality
+			as u(event_id, aggregate_id, event_type, sequence, payload,
+				headers, occurred_at, topic, partition, off, ord)
+	), judged as (
+		select n.*, a.lane_id, a.last_position, n.copy = 1
+			and not exists (select from {{.schema}}.inbox i where i.event_id = n.event_id) as fresh
+		from incoming n
+		join {{.schema}}.aggregates a on a.aggregate_id = n.aggregate_id
+	), placed as (
+		select j.*, j.last_position + row_number() over (partition by j.lane_id order by j.ord) as position
+		from judged j
+		where j.fresh
+	), stored as (
+		insert into {{.schema}}.inbox (lane_id, position, received_at, occurred_at, sequence,
+			source_offset, source_partition, segment, event_id, aggregate_id, event_type,
+			source_topic, headers, payload)
+		select p.lane_id, p.position, statement_timestamp(), coalesce(p.occurred_at, statement_timestamp()),
+			p.sequence, p.off, p.partition, current_segment, p.event_id, p.aggregate_id, p.event_type,
+			p.topic, p.headers, p.payload
+		from placed p
+	), moved as (
+		update {{.schema}}.aggregates a
+		set last_position = m.last_position, pending = true
+		from (select p.lane_id, max(p.position) as last_position from placed p group by p.lane_id) m
+		where a.lane_id = m.lane_id
+		returning a.lane_id
+	)
+	select string_agg(case when j.fresh then 's' else 'd' end, '' order by j.ord),
+		array(select m.lane_id from moved m order by 1)
+	into outcomes, lanes from judged j;
+
+	if strpos(outcomes, 'd') > 0 then
+		select string_agg(case
+				when u.mark = 's' then 's'
+				when i.aggregate_id = u.aggregate_id and i.event_type = u.event_type and i.payload = u.payload then 'd'
+				else 'c' end, '' order by u.ord)
+		into outcomes
+		from unnest(event_ids, aggregate_ids, event_types, payloads, string_to_array(outcomes, null))
+			with ordinality as u(event_id, aggregate_id, event_type, payload, mark, ord)
+		left join lateral (
+			select j.aggregate_id, j.event_type, j.payload
+			from {{.schema}}.inbox j
+			where u.mark = 'd' and j.event_id = u.event_id
+		) i on true;
+	end if;
+
+	if cardinality(lanes) > 0 then
+		wake := array_to_string(lanes, ',');
+		perform pg_notify({{.channel}}, case when length(wake) < 7900 then wake else '*' end);
+	end if;
+end $$;
+
+-- place_staged gives the transaction's staged events their positions. It runs
+-- when the transaction commits, once for all of them.
+create function {{.schema}}.place_staged() returns trigger
+language plpgsql
+set enable_seqscan = off set jit = off as $$
+declare
+	mine xid8 := pg_current_xact_id();
+begin
+	perform {{.schema}}.store(
+		array_agg(s.event_id order by s.ord), array_agg(s.aggregate_id order by s.ord),
+		array_agg(s.event_type order by s.ord), array_agg(s.sequence order by s.ord),
+		array_agg(s.payload order by s.ord), array_agg(s.headers order by s.ord),
+		array_agg(s.occurred_at order by s.ord), array_agg(null::text),
+		array_agg(null::integer), array_agg(null::bigint), null)
+	from {{.schema}}.staged s where s.xid = mine
+	having count(*) > 0;
+	delete from {{.schema}}.staged s where s.xid = mine;
+	return null;
+end $$;
+
+create constraint trigger staged_at_commit
+after insert on {{.schema}}.staged
+deferrable initially deferred
+for each row execute function {{.schema}}.place_staged();
+
+-- load reads lanes and their next events, without a lock. An event's payload is
+-- null when it is larger than large bytes: the reader fetches it when its turn
+-- comes. traced says that the last transaction that locked the lane's row ended
+-- without writing to it: a process died there, or a run was given up.
+create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer)
+returns table (
+	lane_id bigint, aggregate_id text, cursor bigint, version integer, generation integer,
+	runnable boolean, attempts integer, crashes integer, traced boolean, parked boolean, replayed_to bigint,
+	"position" bigint, segment integer, event_id text, event_type text, sequence bigint,
+	occurred_at timestamptz, received_at timestamptz,
+	source_topic text, source_partition integer, source_offset bigint,
+	headers jsonb, payload bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+begin
+	return query
+	select l.lane_id, l.aggregate_id, l.cursor, l.version, l.generation,
+		l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()),
+		l.attempts, l.crashes, l.xmax::text <> '0', l.state <> 'ready', l.replayed_to,
+		e.position, e.segment, e.event_id, e.event_type, e.sequence, e.occurred_at, e.received_at,
+		e.source_topic, e.source_partition, e.source_offset, e.headers,
+		case when octet_length(e.payload) <= large then e.payload end
+	from unnest(lane_ids) w(lane_id)
+	join {{.schema}}.lanes l on l.lane_id = w.lane_id
+	left join lateral (
+		select * from {{.schema}}.inbox i
+		where i.lane_id = l.lane_id and i.segment >= l.segment and i.position > l.cursor
+		order by i.position
+		limit per_lane
+	) e on true;
+end $$;
+
+-- claim locks lanes for the transaction that runs them, if they are still as
+-- they were loaded; otherwise it fails with IBX01 and the transaction does
+-- nothing. It never waits. Events were read before the lock was taken; that is
+-- safe because the cursor is compared under the lock, and because events never
+-- change and positions are dense.
+--
+-- The shared advisory lock shows which sessions run lanes for which process, so
+-- that others can end them when the process is no longer heard of.
+--
+-- The time-outs, in milliseconds, hold for this transaction.
+create function {{.schema}}.claim(
+	process_id integer, lane_ids bigint[], cursors bigint[], versions integer[],
+	statement_ms integer, lock_ms integer, idle_ms integer)
+returns void
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	claimed integer;
+begin
+	perform pg_advisory_xact_lock_shared({{.gate}}, process_id),
+		set_config('statement_timeout', statement_ms::text, true),
+		set_config('lock_timeout', lock_ms::text, true),
+		set_config('idle_in_transaction_session_timeout', idle_ms::text, true);
+	select count(*) into claimed from (
+		select 1
+		from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
+		join {{.schema}}.lanes l on l.lane_id = w.lane_id
+		where l.cursor = w.cursor and l.version = w.version
+			and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
+		for update of l skip locked
+	) c;
+	if claimed < cardinality(lane_ids) then
+		raise exception 'lane moved: of % lanes % can be claimed', cardinality(lane_ids), claimed
+			using errcode = 'IBX01';
+	end if;
+end $$;
+
+-- advance records that events firsts to lasts of the claimed lanes are done:
+-- the cursor and the ledger, in the transaction of their effects. Lanes that
+-- were backing off (unpark) go back into the sweep's reach in the same
+-- transaction: a parked lane is never ready.
+create function {{.schema}}.advance(
+	process integer, lane_ids bigint[], firsts bigint[], lasts bigint[], segments integer[], unpark bigint[])
+returns void
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	advanced integer;
+begin
+	with moved as (
+		update {{.schema}}.lanes l
+		set cursor = w.last, segment = w.segment, state = 'ready', attempts = 0, crashes = 0,
+			next_attempt_at = null, error_message = null, error_fingerprint = null, error_at = null
+		from unnest(lane_ids, firsts, lasts, segments) w(lane_id, first, last, segment)
+		where l.lane_id = w.lane_id and l.cursor = w.first - 1
+		returning l.lane_id, l.generation, w.first, w.last, w.segment
+	)
+	insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
+	select m.lane_id, m.last, m.first, clock_timestamp(), m.generation, process, m.segment, 'r' from moved m;
+	get diagnostics advanced = row_count;
+	if advanced < cardinality(lane_ids) then
+		raise exception 'lane moved under its lock: of % lanes % could advance', cardinality(lane_ids), advanced
+			using errcode = 'IBX02';
+	end if;
+	if cardinality(unpark) > 0 then
+		update {{.schema}}.aggregates a set parked = false where a.lane_id = any(unpark);
+	end if;
+end $$;
+
+-- begin_careful counts an attempt before it runs: it is committed at once, so
+-- that a process that dies in the attempt has used it up. It answers how many
+-- attempts the head has used now, or null when the lane is not as it was loaded.
+create function {{.schema}}.begin_careful(process integer, lane bigint, at_cursor bigint, at_version integer)
+returns integer
+language plpgsql
+set enable_seqscan = off set jit = off as $$
+declare
+	used integer;
+begin
+	perform 1 from {{.schema}}.lanes l where l.lane_id = lane for update skip locked;
+	if not found then
+		return null;
+	end if;
+	update {{.schema}}.lanes l
+	set crashes = l.crashes + 1
+	where l.lane_id = lane and l.cursor = at_cursor and l.version = at_version
+		and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
+	returning l.attempts + l.crashes into used;
+	if found then
+		insert into {{.schema}}.failures (lane_id, position, attempt, crash, process_id, fingerprint, message)
+		values (lane, at_cursor + 1, used, true, process, 'process-died',
+			'the process ended, or lost its connection, during the attempt');
+	end if;
+	return used;
+end $$;
+
+-- end_careful takes back what begin_careful counted: the attempt ended after
+-- all, and so did those before it that were cut short with another's process.
+create function {{.schema}}.end_careful(lane bigint, at_cursor bigint) returns void
+language plpgsql
+set enable_seqscan = off set jit = off as $$
+begin
+	update {{.schema}}.lanes l set crashes = 0 where l.lane_id = lane and l.cursor = at_cursor;
+	delete from {{.schema}}.failures f where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+end $$;
+
+-- fail records a failed attempt of the head of a claimed lane: a backoff, or
+-- stuck when retry_after is null.
+create function {{.schema}}.fail(
+	process integer, lane bigint, at_cursor bigint, counted boolean, retry_after interval,
+	message text, fingerprint text, detail jsonb)
+returns void
+language plpgsql
+set enable_seqscan = off set jit = off as $$
+declare
+	used integer;
+begin
+	update {{.schema}}.lanes l
+	set attempts = l.attempts + counted::integer, crashes = 0,
+		state = case when retry_after is null then 'stuck' else 'backoff' end,
+		next_attempt_at = clock_timestamp() + retry_after,
+		since = clock_timestamp(), error_at = clock_timestamp(),
+		error_message = fail.message, error_fingerprint = fail.fingerprint
+	where l.lane_id = lane and l.cursor = at_cursor
+	returning l.attempts into used;
+	if not found then
+		raise exception 'lane moved under its lock' using errcode = 'IBX02';
+	end if;
+	delete from {{.schema}}.failures f where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+	if counted then
+		insert into {{.schema}}.failures (lane_id, position, attempt, process_id, fingerprint, message, detail)
+		values (lane, at_cursor + 1, used, process, fail.fingerprint, fail.message, fail.detail);
+	end if;
+end $$;
+
+-- give_up makes a lane stuck whose head used up its attempts in processes that
+-- died: no transaction was left to say so.
+create function {{.schema}}.give_up(lane bigint, at_cursor bigint, message text, fingerprint text) returns void
+language plpgsql
+set enable_seqscan = off set jit = off as $$
+begin
+	update {{.schema}}.lanes l
+	set state = 'stuck', attempts = l.attempts + l.crashes, crashes = 0, next_attempt_at = null,
+		since = clock_timestamp(), error_at = clock_timestamp(),
+		error_message = give_up.message, error_fingerprint = give_up.fingerprint
+	where l.lane_id = lane and l.cursor = at_cursor and l.state in ('ready', 'backoff');
+	update {{.schema}}.failures f set crash = false
+	where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+end $$;
+
+-- skip passes over the head of a claimed lane and says so in the ledger and in
+-- the audit.
+create function {{.schema}}.skip(
+	process integer, lane bigint, at_cursor bigint, actor text, reason text)
+returns void
+language plpgsql
+set enable_seqscan = off set jit = off as $$
+begin
+	with moved as (
+		update {{.schema}}.lanes l
+		set cursor = i.position, segment = i.segment, state = 'ready', attempts = 0, crashes = 0,
+			next_attempt_at = null, error_message = null, error_fingerprint = null, error_at = null,
+			since = clock_timestamp()
+		from {{.schema}}.inbox i
+		where l.lane_id = lane and l.cursor = at_cursor
+			and i.lane_id = l.lane_id and i.segment >= l.segment and i.position = at_cursor + 1
+		returning l.lane_id, l.generation, i.position, i.segment, i.aggregate_id, i.event_id
+	), ledger as (
+		insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
+		select m.lane_id, m.position, m.position, clock_timestamp(), m.generation, process, m.segment, 's' from moved m
+	)
+	insert into {{.schema}}.audit (actor, action, aggregate_id, event_id, reason)
+	select skip.actor, 'skip', m.aggregate_id, m.event_id, skip.reason from moved m;
+	if not found then
+		raise exception 'lane moved under its lock' using errcode = 'IBX02';
+	end if;
+	update {{.schema}}.aggregates a set parked = false where a.lane_id = lane;
+end $$;
+
+-- settle puts right what the sweep goes by, for lanes that a worker left: a
+-- lane whose events are done is no longer pending, one that is held is parked.
+-- It answers the lanes that can run after all. It holds the rows that ingest
+-- takes, so what it finds done is done; it waits for nobody and leaves out
+-- lanes that are being stored to.
+create function {{.schema}}.settle(lane_ids bigint[],
+	out runnable bigint[], out held bigint[], out idle bigint[])
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	locked bigint[];
+begin
+	locked := array(
+		select a.lane_id from {{.schema}}.aggregates a
+		where a.lane_id = any(lane_ids) for update skip locked);
+	with found as (
+		select a.lane_id, a.last_position > l.cursor as work,
+			l.state in ('stuck', 'paused', 'waiting')
+				or (l.state = 'backoff' and l.next_attempt_at > clock_timestamp()) as held,
+			a.pending, a.parked
+		from unnest(locked) k(lane_id)
+		join {{.schema}}.aggregates a on a.lane_id = k.lane_id
+		join {{.schema}}.lanes l on l.lane_id = k.lane_id
+	), changed as (
+		update {{.schema}}.aggregates a
+		set pending = f.work, parked = f.held
+		from found f
+		where a.lane_id = f.lane_id and (f.pending, f.parked) is distinct from (f.work, f.held)
+	)
+	select array_agg(f.lane_id) filter (where f.work and not f.held),
+		array_agg(f.lane_id) filter (where f.held),
+		array_agg(f.lane_id) filter (where not f.work and not f.held)
+	into runnable, held, idle from found f;
+end $$;
+
+-- sweep answers a page of lanes that may have work, in order of lane_id, of this
+-- process's share (shares = 1: of all).
+create function {{.schema}}.sweep(after bigint, share integer, shares integer, page integer)
+returns setof bigint
+language sql stable
+set enable_seqscan = off set jit = off as $$
+	select a.lane_id from {{.schema}}.aggregates a
+	where a.pending and not a.parked and a.lane_id > after and a.lane_id % shares = share
+	order by a.lane_id
+	limit page
+$$;
+
+-- due answers lanes whose backoff has ended, of this process's share, the one
+-- that has waited longest first; next is the time until another one is due.
+create function {{.schema}}.due(share integer, shares integer, page integer,
+	out lanes bigint[], out next interval)
+language plpgsql stable
+set enable_seqscan = off set jit = off as $$
+begin
+	lanes := array(
+		select l.lane_id from {{.schema}}.lanes l
+		where l.state = 'backoff' and l.next_attempt_at <= clock_timestamp() and l.lane_id % shares = share
+		order by l.next_attempt_at
+		limit page);
+	select l.next_attempt_at - clock_timestamp() into next
+	from {{.schema}}.lanes l
+	where l.state = 'backoff' and l.next_attempt_at > clock_timestamp()
+	order by l.next_attempt_at
+	limit 1;
+end $$;
+
+-- release puts held lanes back to work, for an operator: the head runs again
+-- now, its attempts counted from zero. The caller has locked the lanes.
+create function {{.schema}}.release(lane_ids bigint[]) returns void
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+begin
+	update {{.schema}}.lanes l
+	set state = 'ready', attempts = 0, crashes = 0, next_attempt_at = null, version = l.version + 1,
+		since = clock_timestamp()
+	where l.lane_id = any(lane_ids);
+	perform 1 from {{.schema}}.aggregates a
+	where a.lane_id = any(lane_ids) order by a.aggregate_id for update;
+	update {{.schema}}.aggregates a set parked = false, pending = true
+	where a.lane_id = any(lane_ids);
+	perform pg_notify({{.channel}}, case when cardinality(lane_ids) <= 300 then array_to_string(lane_ids, ',') else '*' end);
+end $$;
+
+-- heartbeat says that the process lives, and answers the processes that share
+-- the lanes now and those that were not heard of for a lease. All times are the
+-- server's.
+create function {{.schema}}.heartbeat(
+	process integer, process_name text, busy bigint[], lease interval, fresh interval,
+	out members integer[], out lost integer[])
+language plpgsql
+set jit = off as $$
+begin
+	update {{.schema}}.processes p set seen_at = clock_timestamp(), running = busy
+	where p.process_id = process;
+	if not found then
+		-- It was taken for dead while it was frozen, and is back.
+		insert into {{.schema}}.processes (process_id, name, running)
+		overriding system value values (process, process_name, busy);
+	end if;
+	select array_agg(p.process_id order by p.process_id) filter (where p.seen_at >= clock_timestamp() - fresh),
+		array_agg(p.process_id) filter (where p.seen_at < clock_timestamp() - lease)
+	into members, lost
+	from {{.schema}}.processes p;
+end $$;
+
+-- evict ends the sessions in which lost processes run lanes or store events:
+-- what they hold is rolled back, whatever the processes believe. It needs the
+-- same role as theirs, or pg_signal_backend.
+create function {{.schema}}.evict(process_ids integer[], lease interval) returns integer
+language plpgsql
+set jit = off as $$
+declare
+	ended integer;
+begin
+	select count(pg_terminate_backend(k.pid)) into ended
+	from {{.schema}}.processes p
+	join pg_locks k on k.locktype = 'advisory' and k.classid::bigint = {{.gate}}
+		and k.objid::bigint = p.process_id and k.objsubid = 2
+		and k.database = (select d.oid from pg_database d where d.datname = current_database())
+	where p.process_id = any(process_ids) and p.seen_at < clock_timestamp() - lease;
+	delete from {{.schema}}.processes p
+	where p.process_id = any(process_ids) and p.seen_at < clock_timestamp() - lease;
+	return ended;
+end $$;

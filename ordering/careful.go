@@ -1,0 +1,85 @@
+package ordering
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/internal/fault"
+)
+
+// careful runs the head of a lane whose last run ended without a word: its
+// process died, or lost its connection. The attempt is counted, and that is
+// committed, before the handler starts; if the process dies again, the attempt
+// is used up. An attempt that ends in any other way takes the count back.
+//
+// Lanes that were in flight beside the guilty one are counted too, once; from
+// the second time on they run one at a time in this process, so that whoever is
+// running when it dies is the one.
+func (p *Processor) careful(ctx context.Context, conn *pgx.Conn, l *lane) error {
+	used := l.attempts + l.crashes
+	if l.crashes > 0 && !l.stale && used >= p.cfg.Retry.Attempts {
+		return p.giveUp(ctx, conn, l)
+	}
+	if l.crashes > 0 || used+1 >= p.cfg.Retry.Attempts {
+		if !p.suspect.TryLock() {
+			l.forgetRest() // its turn comes when the other suspect is done
+			return nil
+		}
+		defer p.suspect.Unlock()
+	}
+	if l.stale {
+		if _, err := conn.Exec(ctx, p.sql.endCareful, l.id, l.cursor); err != nil {
+			return outageOnly(conn, err)
+		}
+		l.stale, l.crashes = false, 0
+	}
+	var counted *int
+	if err := conn.QueryRow(ctx, p.sql.beginCareful, p.id.Load(), l.id, l.cursor, l.version).Scan(&counted); err != nil {
+		l.forget()
+		return outageOnly(conn, err)
+	}
+	if counted == nil {
+		p.moved([]*lane{l})
+		return nil
+	}
+	l.crashes++
+	l.single = true
+	err := p.runTogether(ctx, conn, []*lane{l})
+	if l.crashes > 0 && l.failed == nil {
+		p.takeBack(conn, l)
+	}
+	return err
+}
+
+// takeBack uncounts an attempt that neither succeeded nor failed: a conflict,
+// an outage, a stop.
+func (p *Processor) takeBack(conn *pgx.Conn, l *lane) {
+	l.stale = true
+	if conn.IsClosed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.Lease)
+	defer cancel()
+	if _, err := conn.Exec(ctx, p.sql.endCareful, l.id, l.cursor); err == nil {
+		l.stale, l.crashes = false, 0
+	}
+}
+
+// giveUp makes a lane stuck whose head has used up its attempts in processes
+// that died.
+func (p *Processor) giveUp(ctx context.Context, conn *pgx.Conn, l *lane) error {
+	err := fmt.Errorf("%w: event %s was running when %d processes or connections ended", ErrCrashes, l.head().ID, l.crashes)
+	c := describe(err)
+	if _, err := conn.Exec(ctx, p.sql.giveUp, l.id, l.cursor, c.message, c.fingerprint); err != nil {
+		l.forget()
+		if fault.Of(err) == fault.Event {
+			return fmt.Errorf("give up lane %d: %w", l.id, err)
+		}
+		return outageOnly(conn, err)
+	}
+	p.report(l, &failure{l.cursor + 1, err}, verdict{stuck: true})
+	l.forgetRest()
+	return nil
+}

@@ -1,0 +1,117 @@
+package ordering
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config says how lanes are run. The zero Config has all defaults.
+type Config struct {
+	// Schema is where the tables are. Default "inboxd".
+	Schema string
+	// Workers is how many transactions run lanes at once in this process, and
+	// so how many connections they take, at most. Default 16.
+	Workers int
+	// Batch is how many events of one lane share a transaction, at most; 1 is a
+	// transaction an event. Default 16.
+	Batch int
+	// Group is how many lanes share a transaction, at most, while their
+	// handlers are quick and there is a backlog; 1 is a transaction a lane.
+	// Default 16; it is 1 when Batch is 1.
+	Group int
+	// HandlerTimeout is the longest that one call of a handler, or one
+	// statement of it, may take. Default 30 s.
+	HandlerTimeout time.Duration
+	// Lease is how long a process may be silent before others end its sessions
+	// and run its lanes. Default 10 s, at least 3 s.
+	Lease time.Duration
+	// Drain is how long Run waits, after its context has ended, for what runs.
+	// Default 30 s. Negative: it does not wait.
+	Drain time.Duration
+	// Retry says when a failed head runs again.
+	Retry Retry
+	// Sweep is how often the inbox is searched for what notifications missed.
+	// Default 1 s.
+	Sweep time.Duration
+	// UntilIdle has Run return when no lane can run any more: none is ready,
+	// running or backing off, in any process.
+	UntilIdle bool
+	// Name says which process this is, for people. Default host and process id.
+	Name string
+	// Log hears of failures, stuck lanes, outages and take-overs; never of
+	// payloads. Default: nobody.
+	Log *slog.Logger
+	// Connect opens a connection for LISTEN, apart from the pool. Default: with
+	// the pool's own configuration. Set it when the pool leads to a pooler that
+	// cannot LISTEN.
+	Connect ConnectFunc
+}
+
+// Retry is a policy of exponential backoff with jitter.
+type Retry struct {
+	// Initial is the wait after the first failed attempt. Default 200 ms.
+	Initial time.Duration
+	// Max is the longest wait. Default 1 min.
+	Max time.Duration
+	// Attempts is how many attempts an event has before its lane is stuck.
+	// Default 10.
+	Attempts int
+}
+
+func (c Config) withDefaults() Config {
+	orElse(&c.Schema, "inboxd")
+	orElse(&c.Workers, 16)
+	orElse(&c.Batch, 16)
+	if c.Batch == 1 {
+		orElse(&c.Group, 1)
+	}
+	orElse(&c.Group, 16)
+	orElse(&c.HandlerTimeout, 30*time.Second)
+	orElse(&c.Lease, 10*time.Second)
+	orElse(&c.Drain, 30*time.Second)
+	orElse(&c.Sweep, time.Second)
+	orElse(&c.Retry.Initial, 200*time.Millisecond)
+	orElse(&c.Retry.Max, time.Minute)
+	orElse(&c.Retry.Attempts, 10)
+	orElse(&c.Name, processName())
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func orElse[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+func (c Config) validate() error {
+	var errs []error
+	positive := func(name string, v int) {
+		if v < 1 {
+			errs = append(errs, fmt.Errorf("%s is %d, but must be at least 1", name, v))
+		}
+	}
+	positive("Workers", c.Workers)
+	positive("Batch", c.Batch)
+	positive("Group", c.Group)
+	positive("Retry.Attempts", c.Retry.Attempts)
+	atLeast := func(name string, v, least time.Duration) {
+		if v < least {
+			errs = append(errs, fmt.Errorf("%s is %s, but must be at least %s", name, v, least))
+		}
+	}
+	atLeast("HandlerTimeout", c.HandlerTimeout, time.Millisecond)
+	atLeast("Lease", c.Lease, 3*time.Second)
+	atLeast("Sweep", c.Sweep, 10*time.Millisecond)
+	atLeast("Retry.Initial", c.Retry.Initial, time.Millisecond)
+	atLeast("Retry.Max", c.Retry.Max, c.Retry.Initial)
+	if len(c.Schema) > 40 {
+		errs = append(errs, fmt.Errorf("the schema's name %q has %d bytes, more than 40", c.Schema, len(c.Schema)))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,91 @@
+package ordering
+
+import (
+	"time"
+
+	"github.com/inboxd/inboxd/handlers"
+)
+
+// lane is what this process knows of a lane that it is about to run, runs, or
+// just ran. The database has the truth: claim compares cursor and version with
+// it under the lane's lock.
+//
+// The scheduler's mutex guards place and woken; everything else belongs to
+// whoever took the lane from the scheduler.
+type lane struct {
+	id    int64
+	place place
+	woken bool // was told of new events while it ran
+
+	seen       bool // was loaded before by this process
+	loaded     bool // what follows was read from the database and still stands
+	runnable   bool
+	cursor     int64
+	version    int32
+	generation int32
+	attempts   int // failed attempts of the head
+	crashes    int // attempts of the head that began and never ended
+	traced     bool
+	parked     bool // was backing off when it was loaded
+	events     []event
+	more       bool // the inbox may hold more events than were read
+
+	failed  *failure // how the event at failed.position fared; to be recorded when it is the head
+	alone   int      // so many turns not to share a transaction
+	single  bool     // one event a transaction, to find out which one fails at commit
+	lost    int      // connections lost in a row while it ran alone
+	lostAt  int64    // turns this process had committed when the lane last lost one
+	stale   bool     // begin_careful counted an attempt that an outage cut
+	clashes int      // conflicts with other transactions in a row
+	swept   bool     // found by the sweep rather than by a notification
+}
+
+type event struct {
+	handlers.Message
+	segment int32
+	large   bool // the payload is still to be fetched
+}
+
+type place int
+
+const (
+	queued  place = iota // waits for a worker
+	running              // a worker has it
+	left                 // has nothing to run, as far as is known; the settler looks again
+)
+
+// failure is a failed attempt that is still to be recorded: the transaction it
+// happened in is gone.
+type failure struct {
+	position int64
+	err      error
+}
+
+// head is the next event; the lane has one.
+func (l *lane) head() *event { return &l.events[0] }
+
+// forget drops what was read of the lane; the next turn reads it again.
+func (l *lane) forget() {
+	l.loaded = false
+	l.events = nil
+	l.more = false
+}
+
+// done takes the first n events off: they are committed.
+func (l *lane) done(n int) {
+	l.cursor = l.events[n-1].Position
+	l.events = l.events[n:]
+	l.attempts, l.crashes, l.lost = 0, 0, 0
+	l.traced, l.parked, l.single = false, false, false
+	if len(l.events) == 0 {
+		l.events = nil
+	}
+}
+
+// aloneTurns is how long a lane that was slow or failed has transactions of its
+// own; alone is counted down with each turn that was quick.
+const aloneTurns = 32
+
+// slowAfter is when a turn of one lane counts as slow: others that shared its
+// transaction would have waited for it.
+const slowAfter = 10 * time.Millisecond

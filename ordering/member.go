@@ -1,0 +1,111 @@
+package ordering
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// share is the part of the lanes that this process looks after: those whose
+// number, divided by the count of processes, leaves its index. Shares keep
+// processes out of each other's way; they are no part of correctness, for two
+// processes that take the same lane meet at claim.
+type share struct{ index, of int64 }
+
+// mine picks the lanes of this process's share.
+func (p *Processor) mine(lanes []int64) []int64 {
+	s := p.share.Load()
+	if s.of == 1 {
+		return lanes
+	}
+	kept := make([]int64, 0, len(lanes)/int(s.of)+1)
+	for _, id := range lanes {
+		if id%s.of == s.index {
+			kept = append(kept, id)
+		}
+	}
+	return kept
+}
+
+// beatEvery is how often a process says that it lives. One that was not heard
+// of for freshFor has no share any more.
+const (
+	beatEvery = 500 * time.Millisecond
+	freshFor  = 2500 * time.Millisecond
+)
+
+// register enters the process, waiting for the database if need be. False: ctx
+// ended first.
+func (p *Processor) register(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		var id int32
+		err := p.pool.QueryRow(ctx, p.sql.register, p.cfg.Name).Scan(&id)
+		if err == nil {
+			p.id.Store(id)
+			p.outage.over()
+			return true
+		}
+		p.outage.wait(ctx, err)
+	}
+	return false
+}
+
+// unregister leaves, so that the others take the lanes over at once.
+func (p *Processor) unregister() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := p.pool.Exec(ctx, p.sql.unregister, p.id.Load()); err != nil {
+		p.log.Debug("could not unregister; the others notice within seconds", "error", err.Error())
+	}
+}
+
+// beat keeps the process known, learns who shares the lanes, and ends the
+// sessions of processes that are lost.
+func (p *Processor) beat(ctx context.Context) {
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		if err := p.beatOnce(ctx); err != nil && ctx.Err() == nil {
+			p.outage.wait(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (p *Processor) beatOnce(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Lease)
+	defer cancel()
+	var members, lost []int32
+	err := p.pool.QueryRow(limited, p.sql.heartbeat,
+		p.id.Load(), p.cfg.Name, p.sched.runningLong(), p.cfg.Lease, freshFor).Scan(&members, &lost)
+	if err != nil {
+		return err
+	}
+	if len(lost) > 0 {
+		var ended int
+		if err := p.pool.QueryRow(limited, p.sql.evict, lost, p.cfg.Lease).Scan(&ended); err != nil {
+			return err
+		}
+		p.log.Warn("processes were not heard of for the lease; their sessions were ended and their lanes run here",
+			"processes", lost, "lease", p.cfg.Lease.String(), "sessions", ended)
+	}
+	p.reshare(members)
+	return nil
+}
+
+func (p *Processor) reshare(members []int32) {
+	index := slices.Index(members, p.id.Load())
+	if index < 0 {
+		return // not fresh: this very beat was slow, the next one tells
+	}
+	next := share{int64(index), int64(len(members))}
+	if *p.share.Load() != next {
+		p.share.Store(&next)
+		p.log.Info("lanes shared anew", "processes", next.of, "share", next.index+1)
+		p.sweeper.soon()
+	}
+}

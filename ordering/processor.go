@@ -1,0 +1,217 @@
+package ordering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/inboxd/inboxd/handlers"
+)
+
+// Processor runs lanes. Make one with New, run it once with Run.
+type Processor struct {
+	pool    *pgxpool.Pool
+	cfg     Config
+	log     *slog.Logger
+	entries map[string]*handlers.Entry
+	sql     statements
+
+	id      atomic.Int32 // this process's number, once it is registered
+	sched   *scheduler
+	sweeper *sweeper
+	outage  *outage
+	suspect sync.Mutex // held while the one suspect of a crash runs
+	share   atomic.Pointer[share]
+	count   counters
+
+	hard  context.Context // ends what runs
+	abort context.CancelFunc
+	idle  chan struct{} // closed when UntilIdle found nothing more to run
+
+	cutMu sync.Mutex
+	cuts  []string
+}
+
+type counters struct {
+	processed, turns, failed, stuck, skipped, conflicts, swept atomic.Int64
+}
+
+// Stats counts what a Processor did.
+type Stats struct {
+	// Processed events, skipped ones not included.
+	Processed int64
+	// Turns are committed transactions.
+	Turns int64
+	// Failed attempts, of any event.
+	Failed int64
+	// Stuck counts lanes that became stuck.
+	Stuck int64
+	// Skipped events, by their handler.
+	Skipped int64
+	// Conflicts are turns that ran again because of a deadlock, a serialization
+	// failure or a short lock time-out.
+	Conflicts int64
+	// Swept events were found by the sweep, not by a notification.
+	Swept int64
+	// Lanes are tracked in memory now; Waiting of them wait for a worker.
+	Lanes, Waiting int
+}
+
+// New makes a Processor on the caller's pool, which must allow Workers + 4
+// connections for it to run at full speed. The registry must not change from
+// here on.
+func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, error) {
+	if pool == nil {
+		return nil, errors.New("ordering: the pool is nil")
+	}
+	if reg == nil {
+		return nil, errors.New("ordering: the registry is nil; use handlers.New()")
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("ordering: %w", err)
+	}
+	if cfg.Connect == nil {
+		cfg.Connect = connectLike(pool)
+	}
+	p := &Processor{
+		pool: pool, cfg: cfg, log: cfg.Log, entries: reg.Seal(), sql: statementsFor(cfg.Schema),
+		sched: newScheduler(cfg.Workers, cfg.Group),
+		idle:  make(chan struct{}),
+	}
+	p.hard, p.abort = context.WithCancel(context.Background())
+	p.sweeper = newSweeper(p)
+	p.outage = &outage{log: cfg.Log}
+	p.share.Store(&share{index: 0, of: 1})
+	return p, nil
+}
+
+// ProcessID is this process's number among those that run lanes; 0 before Run
+// has registered it.
+func (p *Processor) ProcessID() int32 { return p.id.Load() }
+
+// Wake has lanes run that just got events, as inbox.OnStored reports them. It is
+// a short cut past NOTIFY, and never needed for correctness.
+func (p *Processor) Wake(lanes []int64) { p.sched.wake(p.mine(lanes), false) }
+
+// Stats answers what was done so far.
+func (p *Processor) Stats() Stats {
+	lanes, waiting := p.sched.tracked()
+	return Stats{
+		Processed: p.count.processed.Load(), Turns: p.count.turns.Load(), Failed: p.count.failed.Load(),
+		Stuck: p.count.stuck.Load(), Skipped: p.count.skipped.Load(), Conflicts: p.count.conflicts.Load(),
+		Swept: p.count.swept.Load(), Lanes: lanes, Waiting: waiting,
+	}
+}
+
+// Abort ends what runs at once: running handlers have their context cancelled,
+// and their transactions are rolled back. Run then returns.
+func (p *Processor) Abort() { p.abort() }
+
+// Run runs lanes until ctx ends, then stops taking, waits for what runs, at most
+// for Config.Drain, and returns: nil if nothing was cut short. With
+// Config.UntilIdle it also returns when no lane can run any more. PostgreSQL
+// being away is no reason to return: Run goes on trying.
+func (p *Processor) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer p.abort()
+	if !p.register(ctx) {
+		return nil // stopped before the database could be reached
+	}
+	// Helpers run until the workers are done: a worker may need its heartbeat.
+	helping, stopHelping := context.WithCancel(context.Background())
+	defer stopHelping()
+	var helpers, workers sync.WaitGroup
+	for _, help := range []func(context.Context){p.beat, p.listen, p.sweeper.run, p.settleLoop} {
+		helpers.Go(func() { help(helping) })
+	}
+	for range p.cfg.Workers {
+		workers.Go(func() { p.work(ctx) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-p.idle:
+	case <-p.hard.Done():
+	}
+	stop()
+	p.sched.stop()
+	err := p.drain(&workers)
+	stopHelping()
+	helpers.Wait()
+	p.unregister()
+	return err
+}
+
+// drain waits for the workers, and cuts them short at the deadline.
+func (p *Processor) drain(workers *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { workers.Wait(); close(done) }()
+	deadline := time.NewTimer(max(p.cfg.Drain, 0))
+	defer deadline.Stop()
+	select {
+	case <-done:
+		return p.cutShort()
+	case <-deadline.C:
+		p.log.Warn("the drain deadline has passed; rolling back what still runs", "drain", p.cfg.Drain.String())
+	case <-p.hard.Done():
+	}
+	p.abort()
+	grace := time.NewTimer(abortGrace)
+	defer grace.Stop()
+	select {
+	case <-done:
+		return p.cutShort()
+	case <-grace.C:
+		return fmt.Errorf("a handler did not return within %s of its context's end; its transaction ends with the process", abortGrace)
+	}
+}
+
+// abortGrace is how long a handler may take to notice that its context ended.
+const abortGrace = 3 * time.Second
+
+// noteCut remembers an event whose run a stop cut short.
+func (p *Processor) noteCut(e *event, err error) {
+	p.cutMu.Lock()
+	defer p.cutMu.Unlock()
+	if len(p.cuts) < 10 {
+		p.cuts = append(p.cuts, fmt.Sprintf("%s %s of aggregate %s", e.Type, e.ID, e.AggregateID))
+	}
+	p.log.Warn("run cut short; it was rolled back and will run again",
+		"event_id", e.ID, "aggregate_id", e.AggregateID, "event_type", e.Type, "error", err.Error())
+}
+
+// CutShortError is returned by Run when the drain deadline, or Abort, ended runs.
+// They were rolled back, cost no attempt, and run again later.
+type CutShortError struct {
+	// Events names the first events of what was cut short, at most ten.
+	Events []string
+}
+
+func (e *CutShortError) Error() string {
+	return fmt.Sprintf("%d runs were cut short and rolled back: %v", len(e.Events), e.Events)
+}
+
+func (p *Processor) cutShort() error {
+	p.cutMu.Lock()
+	defer p.cutMu.Unlock()
+	if len(p.cuts) == 0 {
+		return nil
+	}
+	return &CutShortError{Events: p.cuts}
+}
+
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}

@@ -1,0 +1,213 @@
+package ordering
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/handlers"
+	"github.com/inboxd/inboxd/internal/fault"
+)
+
+// Reasons for a stuck lane that no handler gave.
+var (
+	// ErrNoHandler is why a lane is stuck whose head has a type that this
+	// process has no handler for.
+	ErrNoHandler = errors.New("no handler is registered for event type")
+	// ErrGap is why a lane is stuck whose next event is not in the inbox.
+	ErrGap = errors.New("the inbox was changed from outside: events of this lane are gone")
+	// ErrCrashes is why a lane is stuck whose head used up its attempts in
+	// processes that died.
+	ErrCrashes = errors.New("every attempt ended with its process or its connection")
+)
+
+type lostError struct {
+	times int
+	err   error
+}
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("%s: %d connections in a row, while other lanes went on; the last: %s", ErrCrashes, e.times, e.err)
+}
+
+func (e *lostError) Unwrap() []error { return []error{ErrCrashes, e.err} }
+
+// verdict is what a failure does to the lane.
+type verdict struct {
+	skip    bool
+	counted bool
+	stuck   bool
+	after   time.Duration // to the next attempt, unless stuck
+}
+
+// judge decides on an error of the head, which has used so many attempts before.
+func (p *Processor) judge(err error, used int) verdict {
+	var later *handlers.RetryAfterError
+	var wait *waitError
+	switch {
+	case errors.Is(err, handlers.ErrSkip):
+		return verdict{skip: true}
+	case errors.As(err, &wait):
+		return verdict{after: wait.after}
+	case errors.Is(err, ErrNoHandler), errors.Is(err, ErrGap):
+		return verdict{stuck: true}
+	case errors.Is(err, handlers.ErrPause):
+		return verdict{after: p.cfg.Retry.wait(5)}
+	case errors.Is(err, handlers.ErrPermanent), used+1 >= p.cfg.Retry.Attempts:
+		return verdict{counted: true, stuck: true}
+	case errors.As(err, &later):
+		return verdict{counted: true, after: later.After}
+	}
+	return verdict{counted: true, after: p.cfg.Retry.wait(used + 1)}
+}
+
+// wait is the time to wait after the n-th failed attempt.
+func (r Retry) wait(n int) time.Duration {
+	policy := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(r.Initial),
+		backoff.WithMaxInterval(r.Max),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(0.25),
+		backoff.WithMaxElapsedTime(0))
+	d := policy.NextBackOff()
+	for range min(n, 64) - 1 {
+		d = policy.NextBackOff()
+	}
+	return min(d, r.Max)
+}
+
+// record writes down how the head failed: its lane backs off, is stuck, or
+// passes over it. The error is an outage; the failure is then kept and written
+// down later.
+func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
+	f := l.failed
+	v := p.judge(f.err, l.attempts)
+	t := p.newTurn(conn, []*lane{l})
+	t.begin()
+	if v.skip {
+		t.gather(owner{l, -1}, p.sql.skip, p.id.Load(), l.id, l.cursor, "handler", f.err.Error())
+	} else {
+		var after *time.Duration
+		if !v.stuck {
+			after = &v.after
+		}
+		c := describe(f.err)
+		t.gather(owner{l, -1}, p.sql.fail, p.id.Load(), l.id, l.cursor, v.counted, after, c.message, c.fingerprint, c.detail())
+	}
+	t.gather(owner{index: -1}, "commit")
+	if err := t.flush(ctx); err != nil {
+		if !conn.IsClosed() {
+			t.rollback()
+		}
+		switch fault.Of(err) {
+		case fault.Outage:
+			l.forget()
+			l.failed = f
+			return err
+		case fault.Conflict:
+			return nil
+		}
+		l.failed = nil
+		l.forget()
+		if fault.Of(err) == fault.Moved {
+			l.forgetRest()
+			return nil
+		}
+		return fmt.Errorf("record the failure of lane %d: %w", l.id, err)
+	}
+	l.failed = nil
+	p.report(l, f, v)
+	l.forget()
+	if v.skip {
+		return nil // its followers run
+	}
+	l.forgetRest()
+	if !v.stuck {
+		p.sweeper.dueIn(v.after)
+	}
+	return nil
+}
+
+// report tells log and counters of a failure that was recorded.
+func (p *Processor) report(l *lane, f *failure, v verdict) {
+	attrs := []any{"position", f.position, "error", f.err.Error()}
+	if len(l.events) > 0 && l.head().Position == f.position {
+		h := l.head()
+		attrs = append(attrs, "aggregate_id", h.AggregateID, "event_id", h.ID, "event_type", h.Type)
+	}
+	if v.counted {
+		attrs = append(attrs, "attempt", l.attempts+1)
+		p.count.failed.Add(1)
+	}
+	switch {
+	case v.skip:
+		p.count.skipped.Add(1)
+		p.log.Warn("event skipped by its handler", attrs...)
+	case v.stuck:
+		p.count.stuck.Add(1)
+		p.log.Error("lane stuck", attrs...)
+	default:
+		p.log.Warn("event failed", append(attrs, "next_attempt_in", v.after.Round(time.Millisecond).String())...)
+	}
+}
+
+// cause is an error as it is stored and grouped.
+type cause struct {
+	message     string
+	fingerprint string
+	state       string
+	types       []string
+	stack       string
+}
+
+// maxMessage bounds what is stored of an error's text, and of a stack.
+const maxMessage = 4 << 10
+
+func describe(err error) cause {
+	c := cause{message: storable(err.Error(), maxMessage), state: fault.State(err), types: typeChain(err)}
+	c.fingerprint = fingerprint(c.state, c.message)
+	var panicked *handlers.PanicError
+	if errors.As(err, &panicked) {
+		c.stack = storable(string(panicked.Stack), maxMessage)
+	}
+	return c
+}
+
+func (c cause) detail() string {
+	b, err := json.Marshal(struct {
+		State string   `json:"sqlstate,omitempty"`
+		Types []string `json:"types,omitempty"`
+		Stack string   `json:"stack,omitempty"`
+	}{c.state, c.types, c.stack})
+	if err != nil { // strings always encode
+		return "{}"
+	}
+	return string(b)
+}
+
+// typeChain names the Go types of an error and of what it wraps, outermost
+// first.
+func typeChain(err error) []string {
+	var types []string
+	for err != nil && len(types) < 8 {
+		types = append(types, fmt.Sprintf("%T", err))
+		switch u := err.(type) {
+		case interface{ Unwrap() error }:
+			err = u.Unwrap()
+		case interface{ Unwrap() []error }:
+			inner := u.Unwrap()
+			if len(inner) == 0 {
+				return types
+			}
+			err = inner[len(inner)-1]
+		default:
+			return types
+		}
+	}
+	return types
+}

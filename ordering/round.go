@@ -1,0 +1,288 @@
+package ordering
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/handlers"
+	"github.com/inboxd/inboxd/internal/fault"
+)
+
+// work is one worker: it takes lanes, runs them and gives them back, until ctx
+// ends. What runs then runs on, until p.hard ends.
+func (p *Processor) work(ctx context.Context) {
+	for {
+		lanes := p.sched.take(ctx)
+		if lanes == nil {
+			return
+		}
+		err := p.round(lanes)
+		p.sched.put(lanes)
+		if err != nil {
+			p.outage.wait(ctx, err)
+		}
+	}
+}
+
+// round gives each of the lanes a turn. The error is an outage.
+func (p *Processor) round(lanes []*lane) error {
+	ctx := p.hard
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if err := p.refresh(ctx, conn.Conn(), lanes); err != nil {
+		for _, l := range lanes {
+			l.forget()
+		}
+		return outageOnly(conn.Conn(), err)
+	}
+	var together []*lane
+	for _, l := range lanes {
+		switch {
+		case l.failed != nil && l.failed.position != l.cursor+1 && !l.expects(l.failed.position):
+			l.failed = nil // somebody else ran the lane meanwhile
+			fallthrough
+		case l.failed == nil || l.failed.position > l.cursor+1:
+			if !l.runnable || len(l.events) == 0 {
+				l.forgetRest()
+				continue
+			}
+			if l.traced || l.crashes > 0 {
+				err = p.careful(ctx, conn.Conn(), l)
+			} else {
+				together = append(together, l)
+			}
+		default:
+			err = p.record(ctx, conn.Conn(), l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.runTogether(ctx, conn.Conn(), together)
+}
+
+// expects reports whether the lane's read events reach the position.
+func (l *lane) expects(position int64) bool {
+	return position > l.cursor && position <= l.cursor+int64(len(l.events))+1
+}
+
+// forgetRest has the lane go to the settler, which looks what holds it.
+func (l *lane) forgetRest() {
+	l.events, l.more, l.loaded = nil, false, true
+}
+
+// refresh reads the lanes of which too little is known.
+func (p *Processor) refresh(ctx context.Context, conn *pgx.Conn, lanes []*lane) error {
+	var stale []*lane
+	for _, l := range lanes {
+		if !l.loaded || l.more && len(l.events) < p.cfg.Batch {
+			stale = append(stale, l)
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	return p.load(ctx, conn, stale)
+}
+
+// runTogether runs the lanes in one turn, and sees to what went wrong.
+func (p *Processor) runTogether(ctx context.Context, conn *pgx.Conn, lanes []*lane) error {
+	if len(lanes) == 0 {
+		return nil
+	}
+	started := time.Now()
+	t := p.newTurn(conn, lanes)
+	if err := t.run(ctx); err != nil {
+		return p.failed(ctx, conn, lanes, err)
+	}
+	p.committed(t, time.Since(started))
+	return nil
+}
+
+// committed takes note of a turn's success.
+func (p *Processor) committed(t *turn, took time.Duration) {
+	p.outage.over()
+	for _, plan := range t.plans {
+		p.count.processed.Add(int64(plan.n))
+		if plan.lane.swept {
+			p.count.swept.Add(int64(plan.n))
+		}
+		plan.lane.done(plan.n)
+		plan.lane.clashes = 0
+		switch {
+		case took > 2*slowAfter && len(t.lanes) > 1:
+			plan.lane.alone = max(plan.lane.alone, 1) // one of them was slow; see which
+		case plan.lane.alone > 0 && took <= slowAfter:
+			plan.lane.alone--
+		}
+	}
+	p.count.turns.Add(1)
+}
+
+// failed sees to a turn that failed. Nothing of it was committed, and no lane
+// but the one that is to blame loses an attempt.
+func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, err error) error {
+	var cause *turnError
+	if !errors.As(err, &cause) {
+		cause = &turnError{owner{index: -1}, err}
+	}
+	if p.hard.Err() != nil {
+		p.cut(lanes, err)
+		return nil
+	}
+	switch p.classify(conn, cause) {
+	case fault.Outage:
+		p.lostConnection(lanes, err)
+		return outageOnly(conn, err)
+	case fault.Moved:
+		p.moved(lanes)
+		return nil
+	case fault.Conflict:
+		p.clashed(lanes, cause)
+		return nil
+	}
+	if len(lanes) > 1 && groupLimitHit(cause.err) {
+		p.isolate(lanes, cause.owner.lane)
+		return nil
+	}
+	l := cause.owner.lane
+	switch {
+	case l != nil && cause.owner.index >= 0:
+		l.failed = &failure{position: l.events[cause.owner.index].Position, err: cause.err}
+		l.alone = max(l.alone, 1)
+	case l != nil && !l.single:
+		l.single = true // several events were in the call that failed
+	case len(lanes) > 1:
+		p.isolate(lanes, nil)
+	case !lanes[0].single:
+		lanes[0].single = true // failed at the commit; one by one shows which
+	default:
+		lanes[0].failed = &failure{position: lanes[0].cursor + 1, err: cause.err}
+	}
+	return nil
+}
+
+// groupLimitHit reports that a statement met the short limits of a shared turn.
+func groupLimitHit(err error) bool {
+	return fault.State(err) == "57014" // query_canceled
+}
+
+// classify says whose fault an error is. An error that a handler returned is
+// the event's own unless our own connection or transaction had it: handlers
+// also talk to other servers.
+func (p *Processor) classify(conn *pgx.Conn, cause *turnError) fault.Class {
+	var timeout *timeoutError
+	if errors.As(cause.err, &timeout) {
+		return fault.Event
+	}
+	class := fault.Of(cause.err)
+	if conn.IsClosed() {
+		return fault.Outage
+	}
+	if fault.State(cause.err) == "" && cause.owner.index >= 0 {
+		return fault.Event
+	}
+	return class
+}
+
+// isolate has the culprit, or each of the lanes, take its next turns alone.
+func (p *Processor) isolate(lanes []*lane, culprit *lane) {
+	for _, l := range lanes {
+		switch culprit {
+		case nil:
+			l.alone = max(l.alone, 1)
+		case l:
+			l.alone = aloneTurns
+		}
+	}
+}
+
+// moved sees to lanes of which at least one was not as it had been read:
+// another process runs it, or an operator changed it.
+func (p *Processor) moved(lanes []*lane) {
+	for _, l := range lanes {
+		l.forget()
+		if len(lanes) > 1 {
+			l.alone = max(l.alone, 1)
+		} else {
+			l.forgetRest() // the settler looks at it in a while
+		}
+	}
+}
+
+// clashed sees to a conflict with another transaction: the turn runs again, and
+// costs nobody an attempt.
+func (p *Processor) clashed(lanes []*lane, cause *turnError) {
+	p.count.conflicts.Add(1)
+	if len(lanes) > 1 {
+		p.isolate(lanes, cause.owner.lane)
+		return
+	}
+	l := lanes[0]
+	l.clashes++
+	if l.clashes < 5 {
+		time.Sleep(time.Duration(rand.Int64N(int64(l.clashes) * int64(5*time.Millisecond))))
+		return
+	}
+	l.failed = &failure{position: l.cursor + 1, err: &waitError{after: time.Duration(min(l.clashes, 50)) * 20 * time.Millisecond, err: cause.err}}
+}
+
+// waitError has an event wait without an attempt being counted.
+type waitError struct {
+	after time.Duration
+	err   error
+}
+
+func (e *waitError) Error() string { return e.err.Error() }
+func (e *waitError) Unwrap() error { return e.err }
+
+// maxLost is how often in a row an event may lose its connection while other
+// lanes go on, before it is taken to be the reason.
+const maxLost = 20
+
+// lostConnection sees to a turn whose connection was lost. That is an outage
+// and costs no attempt, unless it only ever happens to one event.
+func (p *Processor) lostConnection(lanes []*lane, err error) {
+	commits := p.count.turns.Load()
+	for _, l := range lanes {
+		if len(lanes) == 1 && commits > l.lostAt {
+			l.lost++
+		}
+		l.lostAt = commits
+		l.alone = max(l.alone, 1)
+		if l.crashes > 0 {
+			l.stale = true
+		}
+		if l.lost >= maxLost {
+			l.failed = &failure{position: l.cursor + 1, err: handlers.Permanent(&lostError{times: l.lost, err: err})}
+		}
+		events := l.failed
+		l.forget()
+		l.failed = events
+	}
+}
+
+// cut notes what a stop cut short.
+func (p *Processor) cut(lanes []*lane, err error) {
+	for _, l := range lanes {
+		if len(l.events) > 0 {
+			p.noteCut(l.head(), err)
+		}
+		l.forget()
+	}
+}
+
+// outageOnly answers err if it is an outage: the worker waits then.
+func outageOnly(conn *pgx.Conn, err error) error {
+	if conn.IsClosed() || fault.Of(err) == fault.Outage {
+		return err
+	}
+	return nil
+}

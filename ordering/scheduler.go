@@ -1,0 +1,231 @@
+package ordering
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxTracked bounds the lanes that are held in memory. Further ones wait in the
+// database, and the sweep brings them in as there is room.
+const maxTracked = 16_384
+
+// scheduler holds the lanes that wait for a worker, first in, first out, so that
+// a lane with a million events gets its turn no more often than the others.
+type scheduler struct {
+	group   int
+	workers int
+
+	mu      sync.Mutex
+	lanes   map[int64]*lane
+	ready   []*lane // a queue: ready[first:]
+	first   int
+	began   map[int64]time.Time // when the turns under way began
+	left    []int64             // lanes for the settler
+	full    bool                // a lane was turned away: the sweep has to come by
+	nudge   chan struct{}
+	settle  chan struct{}
+	refill  chan struct{}
+	stopped bool
+}
+
+func newScheduler(workers, group int) *scheduler {
+	return &scheduler{
+		group:   group,
+		workers: workers,
+		lanes:   make(map[int64]*lane),
+		began:   make(map[int64]time.Time),
+		nudge:   make(chan struct{}, workers),
+		settle:  make(chan struct{}, 1),
+		refill:  make(chan struct{}, 1),
+	}
+}
+
+// wake has the lanes run soon: they may have events to run. It answers how many
+// were not known before.
+func (s *scheduler) wake(ids []int64, swept bool) (added int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		l := s.lanes[id]
+		switch {
+		case l == nil && len(s.lanes) >= maxTracked:
+			s.full = true
+			continue
+		case l == nil:
+			l = &lane{id: id, swept: swept}
+			s.lanes[id] = l
+			added++
+		case l.place == running:
+			l.woken = true
+			continue
+		case l.place == queued:
+			l.more = true
+			continue
+		}
+		l.more = true
+		s.push(l)
+	}
+	return added
+}
+
+// push queues a lane and sends a worker for it; the mutex is held.
+func (s *scheduler) push(l *lane) {
+	l.place = queued
+	s.ready = append(s.ready, l)
+	signal(s.nudge)
+}
+
+// signal makes sure that c has something to receive.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for lanes to run and answers some that may share a transaction, or
+// none when ctx ends. Under a light load that is one lane a worker.
+func (s *scheduler) take(ctx context.Context) []*lane {
+	for {
+		if taken := s.tryTake(); len(taken) > 0 {
+			return taken
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.nudge:
+		}
+	}
+}
+
+func (s *scheduler) tryTake() []*lane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	waiting := len(s.ready) - s.first
+	if s.stopped || waiting == 0 {
+		return nil
+	}
+	want := min(s.group, (waiting+s.workers-1)/s.workers)
+	taken := make([]*lane, 0, want)
+	for len(taken) < want && s.first < len(s.ready) {
+		l := s.ready[s.first]
+		if l.alone > 0 && len(taken) > 0 {
+			break
+		}
+		s.ready[s.first] = nil
+		s.first++
+		l.place, l.woken = running, false
+		s.began[l.id] = now
+		taken = append(taken, l)
+		if l.alone > 0 {
+			break
+		}
+	}
+	if s.first > 64 && s.first*2 > len(s.ready) {
+		s.ready = append(s.ready[:0], s.ready[s.first:]...)
+		s.first = 0
+	}
+	if s.first < len(s.ready) {
+		signal(s.nudge)
+	}
+	return taken
+}
+
+// put gives lanes back after their turn: those that may have events to run go
+// to the end of the queue, the others to the settler.
+func (s *scheduler) put(lanes []*lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range lanes {
+		delete(s.began, l.id)
+		if l.woken {
+			l.more, l.woken = true, false
+		}
+		if len(l.events) > 0 || l.more || !l.loaded {
+			s.push(l)
+			continue
+		}
+		l.place = left
+		s.left = append(s.left, l.id)
+	}
+	if len(s.left) >= settleSoon {
+		signal(s.settle)
+	}
+}
+
+// settleSoon is how many lanes the settler takes without waiting for its tick.
+const settleSoon = 512
+
+// takeLeft gives the settler the lanes that were left since.
+func (s *scheduler) takeLeft() []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := s.left
+	s.left = nil
+	return ids
+}
+
+// settled hears what the settler found: lanes to drop, lanes to run after all,
+// and lanes to look at again.
+func (s *scheduler) settled(drop, run, again []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range drop {
+		if l := s.lanes[id]; l != nil && l.place == left {
+			delete(s.lanes, id)
+		}
+	}
+	for _, id := range run {
+		if l := s.lanes[id]; l != nil && l.place == left {
+			l.more = true
+			s.push(l)
+		}
+	}
+	for _, id := range again {
+		if l := s.lanes[id]; l != nil && l.place == left {
+			s.left = append(s.left, id)
+		}
+	}
+	if s.full && len(s.lanes) < maxTracked/2 {
+		s.full = false
+		signal(s.refill)
+	}
+}
+
+// room is how many more lanes can be tracked.
+func (s *scheduler) room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maxTracked - len(s.lanes)
+}
+
+// tracked is how many lanes are queued, running or left.
+func (s *scheduler) tracked() (total, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lanes), len(s.ready) - s.first
+}
+
+// stop has take answer nothing from now on.
+func (s *scheduler) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+}
+
+// runningLong answers the lanes whose turn began a while ago, for people.
+func (s *scheduler) runningLong() []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	long := []int64{}
+	for id, began := range s.began {
+		if time.Since(began) > longTurn {
+			long = append(long, id)
+		}
+	}
+	return long
+}
+
+const longTurn = 250 * time.Millisecond

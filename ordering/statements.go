@@ -1,0 +1,56 @@
+package ordering
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The steps of a lane are functions of the schema; their plans, locks and
+// indexes are described in migrations/002_functions.sql.
+type statements struct {
+	load, claim, advance, fail, skip       string
+	beginCareful, endCareful, giveUp       string
+	payload, settle, sweep, due            string
+	register, unregister, heartbeat, evict string
+}
+
+const (
+	loadSQL = `select lane_id, aggregate_id, cursor, version, generation, runnable, attempts, crashes, traced, parked, replayed_to,
+	position, segment, event_id, event_type, sequence, occurred_at, received_at,
+	source_topic, source_partition, source_offset, headers, payload
+from {schema}.load($1, $2, $3)`
+
+	claimSQL   = `select {schema}.claim($1, $2, $3, $4, $5, $6, $7)`
+	advanceSQL = `select {schema}.advance($1, $2, $3, $4, $5, $6)`
+	failSQL    = `select {schema}.fail($1, $2, $3, $4, $5, $6, $7, $8::jsonb)`
+	skipSQL    = `select {schema}.skip($1, $2, $3, $4, $5)`
+
+	beginCarefulSQL = `select {schema}.begin_careful($1, $2, $3, $4)`
+	endCarefulSQL   = `select {schema}.end_careful($1, $2)`
+	giveUpSQL       = `select {schema}.give_up($1, $2, $3, $4)`
+
+	// By the primary key of one segment.
+	payloadSQL = `select payload from {schema}.inbox where lane_id = $1 and position = $2 and segment = $3`
+
+	settleSQL = `select runnable, held, idle from {schema}.settle($1)`
+	sweepSQL  = `select * from {schema}.sweep($1, $2, $3, $4)`
+	dueSQL    = `select lanes, next from {schema}.due($1, $2, $3)`
+
+	registerSQL   = `insert into {schema}.processes (name) values ($1) returning process_id`
+	unregisterSQL = `delete from {schema}.processes where process_id = $1`
+	heartbeatSQL  = `select members, lost from {schema}.heartbeat($1, $2, $3, $4, $5)`
+	evictSQL      = `select {schema}.evict($1, $2)`
+)
+
+func statementsFor(schema string) statements {
+	in := func(sql string) string {
+		return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
+	}
+	return statements{
+		load: in(loadSQL), claim: in(claimSQL), advance: in(advanceSQL), fail: in(failSQL), skip: in(skipSQL),
+		beginCareful: in(beginCarefulSQL), endCareful: in(endCarefulSQL), giveUp: in(giveUpSQL),
+		payload: in(payloadSQL), settle: in(settleSQL), sweep: in(sweepSQL), due: in(dueSQL),
+		register: in(registerSQL), unregister: in(unregisterSQL), heartbeat: in(heartbeatSQL), evict: in(evictSQL),
+	}
+}

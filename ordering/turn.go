@@ -1,0 +1,338 @@
+package ordering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/inboxd/inboxd/handlers"
+	"github.com/inboxd/inboxd/internal/fault"
+)
+
+// turn is one transaction that runs events of one or several lanes. Statements
+// are gathered and sent together: a turn of queued handlers goes to the server
+// in one piece, from begin to commit.
+type turn struct {
+	p     *Processor
+	conn  *pgx.Conn
+	lanes []*lane
+	plans []plan
+
+	batch  *pgx.Batch
+	owners []owner // whose each gathered statement is
+	open   bool    // a transaction is open on the server
+}
+
+// plan is what a turn does for one lane: its first n events.
+type plan struct {
+	lane *lane
+	n    int
+}
+
+// owner says which event a statement belongs to.
+type owner struct {
+	lane  *lane
+	index int // of the event among the lane's; -1: the statement is the lane's own or nobody's
+}
+
+// turnError is why a turn failed. Nothing of it was committed.
+type turnError struct {
+	owner owner
+	err   error
+}
+
+func (e *turnError) Error() string { return e.err.Error() }
+func (e *turnError) Unwrap() error { return e.err }
+
+func (p *Processor) newTurn(conn *pgx.Conn, lanes []*lane) *turn {
+	return &turn{p: p, conn: conn, lanes: lanes, batch: &pgx.Batch{}}
+}
+
+// run runs the turn to its commit. On nil each plan's events are done; lanes
+// that the turn had no time for are not among the plans. After an error the
+// connection is out of any transaction, or closed.
+func (t *turn) run(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil && t.open && !t.conn.IsClosed() {
+			t.rollback()
+		}
+	}()
+	t.begin()
+	started := time.Now()
+	for _, l := range t.lanes {
+		n, err := t.runLane(ctx, l)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			t.plans = append(t.plans, plan{l, n})
+		}
+		if t.open && time.Since(started) > slowAfter {
+			break // what is done is committed before others have to wait
+		}
+	}
+	if len(t.plans) == 0 {
+		if t.open {
+			t.rollback()
+		}
+		return nil
+	}
+	t.advance()
+	return t.flush(ctx)
+}
+
+// begin gathers the start of the transaction: lanes are locked before anything
+// else is done.
+func (t *turn) begin() {
+	ids := make([]int64, len(t.lanes))
+	cursors := make([]int64, len(t.lanes))
+	versions := make([]int32, len(t.lanes))
+	for i, l := range t.lanes {
+		ids[i], cursors[i], versions[i] = l.id, l.cursor, l.version
+	}
+	limit := t.p.limits(len(t.lanes))
+	t.gather(owner{index: -1}, "begin")
+	t.gather(owner{index: -1}, t.p.sql.claim, t.p.id.Load(), ids, cursors, versions,
+		limit.statement.Milliseconds(), limit.lock.Milliseconds(), limit.idle.Milliseconds())
+}
+
+func (t *turn) gather(o owner, sql string, args ...any) {
+	t.batch.Queue(sql, args...)
+	t.owners = append(t.owners, o)
+}
+
+// limits are the time-outs of a turn, in the database. Lanes that share a
+// transaction wait for nothing for long: whoever makes them wait gets a
+// transaction of its own.
+type limits struct{ statement, lock, idle time.Duration }
+
+func (p *Processor) limits(lanes int) limits {
+	l := limits{statement: p.cfg.HandlerTimeout, idle: p.cfg.HandlerTimeout + p.cfg.Lease}
+	if lanes > 1 {
+		l.statement = min(l.statement, time.Second)
+		l.lock = 100 * time.Millisecond
+	}
+	return l
+}
+
+// runLane runs or gathers the lane's next events and answers how many.
+func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
+	n := min(len(l.events), t.p.cfg.Batch)
+	if l.single {
+		n = 1
+	}
+	if l.failed != nil {
+		n = min(n, int(l.failed.position-l.cursor)-1)
+	}
+	n, err := t.p.fetch(ctx, t.conn, l, n)
+	if err != nil {
+		return 0, &turnError{owner{l, -1}, err}
+	}
+	started := time.Now()
+	for i := 0; i < n; {
+		entry := t.p.entries[l.events[i].Type]
+		switch {
+		case entry == nil:
+			l.failed = &failure{l.events[i].Position, fmt.Errorf("%w %q", ErrNoHandler, l.events[i].Type)}
+			return i, nil
+		case entry.Form == handlers.Ignored:
+			i++
+		case entry.Form == handlers.Queued:
+			if err := t.queue(ctx, entry, l, i); err != nil {
+				l.failed = &failure{l.events[i].Position, err}
+				return i, nil
+			}
+			i++
+		default:
+			count := 1
+			if entry.Form == handlers.Batched {
+				count = sameType(l.events[i:n], entry.Max)
+			}
+			if err := t.call(ctx, entry, l, i, count); err != nil {
+				return 0, err
+			}
+			i += count
+		}
+	}
+	if t.open && time.Since(started) > slowAfter {
+		l.alone = aloneTurns
+	}
+	return n, nil
+}
+
+func sameType(events []event, limit int) int {
+	n := 1
+	for n < len(events) && events[n].Type == events[0].Type && (limit == 0 || n < limit) {
+		n++
+	}
+	return n
+}
+
+// queue has a queued handler add its statements. If it fails, nothing of it
+// stays.
+func (t *turn) queue(ctx context.Context, entry *handlers.Entry, l *lane, i int) error {
+	before := len(t.batch.QueuedQueries)
+	err := protect(func() error {
+		return entry.Handle(ctx, &handlers.Call{Events: l.messages(i, 1), Batch: t.batch})
+	})
+	if err != nil {
+		t.batch.QueuedQueries = t.batch.QueuedQueries[:before]
+		return err
+	}
+	for range len(t.batch.QueuedQueries) - before {
+		t.owners = append(t.owners, owner{l, i})
+	}
+	return nil
+}
+
+// call runs a handler that uses the transaction, on the events from i on.
+func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, count int) error {
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	tx := &laneTx{conn: t.conn}
+	limited, cancel := context.WithTimeoutCause(ctx, t.p.cfg.HandlerTimeout, &timeoutError{t.p.cfg.HandlerTimeout})
+	defer cancel()
+	err := protect(func() error {
+		return entry.Handle(limited, &handlers.Call{Events: l.messages(i, count), Tx: tx})
+	})
+	if limited.Err() != nil && ctx.Err() == nil {
+		err = errors.Join(context.Cause(limited), err)
+	}
+	if verdict := tx.verdict(); err == nil {
+		err = verdict
+	} else if errors.Is(verdict, errEnded) {
+		err = errors.Join(verdict, err)
+	}
+	if err != nil {
+		o := owner{l, i}
+		if count > 1 {
+			o.index = -1 // one of them; which, shows when they run one by one
+		}
+		return &turnError{o, err}
+	}
+	return nil
+}
+
+type timeoutError struct{ limit time.Duration }
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("the handler took longer than the handler time-out of %s", e.limit)
+}
+
+// protect turns a panic into an error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &handlers.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// messages gives events to a handler, their attempt counted.
+func (l *lane) messages(i, count int) []*handlers.Message {
+	messages := make([]*handlers.Message, count)
+	for k := range messages {
+		m := &l.events[i+k].Message
+		m.Attempt = 1
+		if i+k == 0 {
+			m.Attempt = l.attempts + max(l.crashes, 1)
+		}
+		messages[k] = m
+	}
+	return messages
+}
+
+// advance gathers the end of the transaction.
+func (t *turn) advance() {
+	k := len(t.plans)
+	ids, firsts, lasts := make([]int64, k), make([]int64, k), make([]int64, k)
+	segments := make([]int32, k)
+	unpark := []int64{}
+	for i, p := range t.plans {
+		last := &p.lane.events[p.n-1]
+		ids[i], firsts[i], lasts[i], segments[i] = p.lane.id, p.lane.cursor+1, last.Position, last.segment
+		if p.lane.parked {
+			unpark = append(unpark, p.lane.id)
+		}
+		if p.lane.crashes > 0 {
+			t.gather(owner{p.lane, -1}, t.p.sql.endCareful, p.lane.id, p.lane.cursor)
+		}
+	}
+	t.gather(owner{index: -1}, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark)
+	t.gather(owner{index: -1}, "commit")
+}
+
+// flush sends what was gathered and reads the answers.
+func (t *turn) flush(ctx context.Context) error {
+	if len(t.batch.QueuedQueries) == 0 {
+		return nil
+	}
+	batch, owners := t.batch, t.owners
+	t.batch, t.owners = &pgx.Batch{}, nil
+	t.open = true
+	deadline := t.p.cfg.Lease + time.Duration(len(owners))*t.p.cfg.HandlerTimeout
+	limited, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	results := t.conn.SendBatch(limited, batch)
+	for i, q := range batch.QueuedQueries {
+		var err error
+		if q.Fn != nil {
+			err = protect(func() error { return q.Fn(results) })
+		} else {
+			var tag pgconn.CommandTag
+			tag, err = results.Exec()
+			if err == nil && q.SQL == "commit" && tag.String() != "COMMIT" {
+				err = errSwallowed // a failed transaction answers a commit with a rollback
+			}
+		}
+		if err != nil {
+			_ = results.Close() // repeats the error
+			return &turnError{blame(err, batch, owners, i), err}
+		}
+	}
+	if err := results.Close(); err != nil {
+		return &turnError{owner{index: -1}, err}
+	}
+	t.open = t.conn.PgConn().TxStatus() != 'I'
+	return nil
+}
+
+// blame finds whose statement failed. When statements are prepared, before any
+// of them runs, the error comes with the first result and names the text.
+func blame(err error, batch *pgx.Batch, owners []owner, i int) owner {
+	var preparing pgx.ErrPreprocessingBatch
+	if !errors.As(err, &preparing) {
+		return owners[i]
+	}
+	found := owner{index: -1}
+	for k, q := range batch.QueuedQueries {
+		if q.SQL != preparing.SQL() {
+			continue
+		}
+		if found.lane != nil && fault.State(err) == "" {
+			return owner{index: -1} // one of several, its arguments cannot be encoded
+		}
+		if found.lane == nil {
+			found = owners[k]
+		}
+	}
+	return found
+}
+
+// rollback ends the transaction without effect. A connection on which that
+// fails is closed: nothing may stay locked.
+func (t *turn) rollback() {
+	ctx, cancel := context.WithTimeout(context.Background(), t.p.cfg.Lease)
+	defer cancel()
+	if _, err := t.conn.Exec(ctx, "rollback"); err != nil {
+		_ = t.conn.Close(ctx)
+	}
+	t.open = false
+}
