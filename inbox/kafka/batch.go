@@ -116,7 +116,7 @@ func (q *queue) stored(b *batch) (recovered bool) {
 		q.relax(p)
 		q.offer(p)
 	}
-	q.setDirty()
+	q.wakeCommits()
 	if recovered {
 		q.hurry()
 	}

@@ -17,6 +17,9 @@ func (s *session) ConsumeClaim(group sarama.ConsumerGroupSession, claim sarama.C
 	if claim.InitialOffset() != p.start {
 		return fmt.Errorf("the claim begins at offset %d, but was planned to begin at %d", claim.InitialOffset(), p.start)
 	}
+	if s.queue.isStopped(p) {
+		s.source.group.Pause(p.id.asMap())
+	}
 	var records []inbox.Record
 	for {
 		select {
@@ -71,6 +74,14 @@ func toRecord(m *sarama.ConsumerMessage) inbox.Record {
 // next is not in the log: then only this partition stops.
 func (s *session) cutOff(group sarama.ConsumerGroupSession, p *partition) error {
 	if group.Context().Err() != nil {
+		return nil
+	}
+	infos, err := s.source.topics.lookUp(s.source.control)
+	if err != nil {
+		return fmt.Errorf("the client stopped reading %v: %w", p.id, err)
+	}
+	if s.queue.markOf(p).ofAnother(infos[p.id.topic].id) {
+		s.end(errTopicsChanged)
 		return nil
 	}
 	r, err := s.source.reach(p.id)

@@ -10,7 +10,7 @@ import (
 // commitLoop commits what is stored, at once if nothing was committed for an
 // interval.
 func (s *session) commitLoop() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(s.source.cfg.CommitInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -19,7 +19,7 @@ func (s *session) commitLoop() {
 		case <-s.queue.dirty:
 		}
 		if err := s.commit(); err != nil {
-			s.queue.setDirtyLocked()
+			s.queue.wakeCommits()
 		}
 		timer.Reset(s.source.cfg.CommitInterval)
 		select {
@@ -80,6 +80,6 @@ func (s *session) commit() error {
 func (s *session) lose(err error) {
 	s.source.log.Warn("The group no longer knows this member; it joins anew.",
 		"group", s.source.cfg.Group, "member", s.member.id, "generation", s.member.generation, "reason", err)
-	s.queue.dropUncommitted()
+	s.queue.lose()
 	s.end(errNotMine)
 }

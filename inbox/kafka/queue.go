@@ -29,6 +29,7 @@ type queue struct {
 	paused     int          // partitions
 	failing    int          // partitions
 	closed     bool
+	lost       bool // the partitions are others' now: nothing is committed
 
 	dirty chan struct{} // has an element when an offset waits to be committed
 }
@@ -88,7 +89,7 @@ func (q *queue) add(id partitionID, b beginning) {
 	defer q.mu.Unlock()
 	q.partitions[id] = p
 	if p.uncommit {
-		q.setDirty()
+		q.wakeCommits()
 	}
 }
 
@@ -174,13 +175,6 @@ func (q *queue) close() {
 	q.wake.Broadcast()
 }
 
-func (q *queue) setDirty() {
-	select {
-	case q.dirty <- struct{}{}:
-	default:
-	}
-}
-
 // size is what a record takes in memory, about.
 func size(r *inbox.Record) int {
 	n := 160 + len(r.Key) + len(r.Value)
@@ -192,57 +186,4 @@ func size(r *inbox.Record) int {
 
 func (id partitionID) asMap() map[string][]int32 {
 	return map[string][]int32{id.topic: {id.partition}}
-}
-
-// partition returns a partition of the session.
-func (q *queue) partition(id partitionID) *partition {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.partitions[id]
-}
-
-// nextRead is the offset that follows the last one that was fetched.
-func (q *queue) nextRead(p *partition) int64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return max(p.start, p.lastRead+1)
-}
-
-// stop marks a partition as stopped, for its next reader too.
-func (q *queue) stop(p *partition) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p.stopped, p.mark.stopped, p.uncommit = true, true, true
-	q.setDirty()
-}
-
-// uncommitted are the positions that are not committed.
-func (q *queue) uncommitted() map[partitionID]committed {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	offsets := map[partitionID]committed{}
-	for id, p := range q.partitions {
-		if p.uncommit {
-			offsets[id] = committed{p.position, p.mark}
-		}
-	}
-	return offsets
-}
-
-// setCommitted notes what was committed.
-func (q *queue) setCommitted(id partitionID, c committed) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p := q.partitions[id]
-	p.committed = c.offset
-	p.uncommit = p.position != c.offset || p.mark != c.mark
-}
-
-// dropUncommitted forgets what is not committed: it is no longer ours to commit.
-func (q *queue) dropUncommitted() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, p := range q.partitions {
-		p.uncommit = false
-	}
 }

@@ -156,3 +156,19 @@ func (s *session) Cleanup(group sarama.ConsumerGroupSession) error {
 	s.source.leave(s)
 	return nil
 }
+
+// lasted is how long a session was one; 0 if it never began.
+func (s *session) lasted() time.Duration {
+	if s.begun.IsZero() {
+		return 0
+	}
+	return time.Since(s.begun)
+}
+
+// endedWell reports whether the session ended because the group or the topics
+// have changed: then the next one begins at once, for the others wait for it.
+func (s *session) endedWell() bool {
+	return errors.Is(s.cause, sarama.ErrRebalanceInProgress) ||
+		errors.Is(s.cause, sarama.ErrSessionPartitionCountChanged) ||
+		errors.Is(s.cause, errTopicsChanged)
+}
