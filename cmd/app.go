@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -52,4 +53,9 @@ func (a *app) getenv(name string) string {
 		}
 	}
 	return ""
+}
+
+// say writes a line for people to stderr.
+func (a *app) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.stderr, format+"\n", args...) // there is nowhere else to say it
 }

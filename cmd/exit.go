@@ -110,10 +110,11 @@ func databaseHint(err error) string {
 // program.
 func report(w io.Writer, f format, e *exitError) {
 	if f == formatTable {
-		fmt.Fprintln(w, "inboxd: "+printableLines(e.Error()))
+		text := "inboxd: " + printableLines(e.Error()) + "\n"
 		if e.hint != "" {
-			fmt.Fprintln(w, "hint: "+printableLines(e.hint))
+			text += "hint: " + printableLines(e.hint) + "\n"
 		}
+		_, _ = io.WriteString(w, text) // stderr is the last resort
 		return
 	}
 	type failure struct {
@@ -126,7 +127,7 @@ func report(w io.Writer, f format, e *exitError) {
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(map[string]failure{"error": body}) // stderr is the last resort
+	_ = enc.Encode(map[string]failure{"error": body})
 }
 
 // printableLines is printable for a text that may have several lines.

@@ -100,24 +100,25 @@ func (l listing[T]) write(a *app) error {
 }
 
 func (l listing[T]) writeJSON(a *app, open, between, end string) error {
-	w := bufio.NewWriter(a.stdout)
-	w.WriteString(open)
+	w := bufio.NewWriter(a.stdout) // it keeps its first error until Flush
+	_, _ = w.WriteString(open)
 	n := 0
 	for row, err := range l.rows {
 		if err != nil {
-			return errors.Join(err, w.Flush())
+			_ = w.Flush() // the rows before it; err is what matters
+			return err
 		}
 		b, err := encode(row, "")
 		if err != nil {
 			return err
 		}
 		if n++; n > 1 {
-			w.WriteString(between)
+			_, _ = w.WriteString(between)
 		}
-		w.Write(b)
+		_, _ = w.Write(b)
 	}
 	if n > 0 || a.output == formatJSON {
-		w.WriteString(end)
+		_, _ = w.WriteString(end)
 	}
 	return wroteStdout(w.Flush())
 }
@@ -136,12 +137,12 @@ func (l listing[T]) writeTable(a *app) error {
 		}
 	}
 	if len(shown) == 0 {
-		fmt.Fprintf(a.stderr, "no %s\n", l.noun)
+		a.say("no %s", l.noun)
 		return nil
 	}
 	_, err := a.stdout.Write(tableOf(l.columns, shown, a.colourful(a.stdout)))
 	if more > 0 {
-		fmt.Fprintf(a.stderr, "%d more %s; -o json shows all\n", more, l.noun)
+		a.say("%d more %s; -o json shows all", more, l.noun)
 	}
 	return wroteStdout(err)
 }

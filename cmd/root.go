@@ -81,8 +81,8 @@ func (a *app) addGlobalFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&a.global.config, "config", "", "configuration `FILE` (default: INBOXD_CONFIG, then inboxd.yaml if there is one)")
 	fs.String("database", "", "`URL` of the database, without a password")
 	config.BindFlag(fs, "database", "database.url")
-	fs.StringVar(&a.global.logLevel, "log-level", "", "`LEVEL`: debug, info, warn or error (default: INBOXD_LOG_LEVEL, then info)")
-	fs.StringVar(&a.global.logFormat, "log-format", "", "`FORMAT`: auto, text or json (default: INBOXD_LOG_FORMAT, then auto: text on a terminal, json elsewhere)")
+	fs.StringVar(&a.global.logLevel, "log-level", "", "log `LEVEL`: debug, info, warn or error (default: INBOXD_LOG_LEVEL, then info)")
+	fs.StringVar(&a.global.logFormat, "log-format", "", "log `FORMAT`: auto, text or json (default: INBOXD_LOG_FORMAT, then auto: text on a terminal, json elsewhere)")
 	fs.BoolVar(&a.global.dev, "dev", false, "use the development servers of inboxd dev")
 	fs.StringVar(&a.global.dir, "dir", "", "`DIRECTORY` of the development servers")
 }

@@ -38,7 +38,8 @@ func TestWhatCannotBeWrittenIsAFailure(t *testing.T) {
 	}
 }
 
-// TestExitCodes has one command line for each wrong use that needs no file.
+// TestExitCodes also holds that data goes to stdout and failures to stderr, and
+// that none comes with a dump of the usage.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing.yaml")
@@ -84,7 +85,6 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestEveryCommandExplainsItself walks the commands through their help.
 func TestEveryScriptNamesItsSubject(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/script/*.txtar")

@@ -192,7 +192,8 @@ end $$;
 -- The shared advisory lock shows which sessions run lanes for which process, so
 -- that others can end them when the process is no longer heard of.
 --
--- The time-outs, in milliseconds, hold for this transaction.
+-- The time-outs, in milliseconds, hold for this transaction, and so does
+-- inboxd.turn: in_turn() sees by it that the transaction is still the same.
 create function {{.schema}}.claim(
 	process_id integer, lane_ids bigint[], cursors bigint[], versions integer[],
 	statement_ms integer, lock_ms integer, idle_ms integer)
@@ -205,7 +206,8 @@ begin
 	perform pg_advisory_xact_lock_shared({{.gate}}, process_id),
 		set_config('statement_timeout', statement_ms::text, true),
 		set_config('lock_timeout', lock_ms::text, true),
-		set_config('idle_in_transaction_session_timeout', idle_ms::text, true);
+		set_config('idle_in_transaction_session_timeout', idle_ms::text, true),
+		set_config('inboxd.turn', 'open', true);
 	select count(*) into claimed from (
 		select 1
 		from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
@@ -220,10 +222,22 @@ begin
 	end if;
 end $$;
 
+-- in_turn fails with IBX03 unless claim ran in this very transaction: a handler
+-- that committed on its own gave the lane's lock away.
+create function {{.schema}}.in_turn() returns void
+language plpgsql as $$
+begin
+	if current_setting('inboxd.turn', true) is distinct from 'open' then
+		raise exception 'the handler ended the lane''s transaction with a statement of its own (commit or rollback); what it committed stands without the lane''s progress'
+			using errcode = 'IBX03';
+	end if;
+end $$;
+
 -- advance records that events firsts to lasts of the claimed lanes are done:
 -- the cursor and the ledger, in the transaction of their effects. Lanes that
 -- were backing off (unpark) go back into the sweep's reach in the same
--- transaction: a parked lane is never ready.
+-- transaction: a parked lane is never ready. Advisory locks that a handler took
+-- for its session are released.
 create function {{.schema}}.advance(
 	process integer, lane_ids bigint[], firsts bigint[], lasts bigint[], segments integer[], unpark bigint[])
 returns void
@@ -232,6 +246,7 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off se
 declare
 	advanced integer;
 begin
+	perform {{.schema}}.in_turn(), pg_advisory_unlock_all();
 	with moved as (
 		update {{.schema}}.lanes l
 		set cursor = w.last, segment = w.segment, state = 'ready', attempts = 0, crashes = 0,

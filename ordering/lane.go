@@ -86,6 +86,11 @@ func (l *lane) done(n int) {
 // own; alone is counted down with each turn that was quick.
 const aloneTurns = 32
 
-// slowAfter is when a turn of one lane counts as slow: others that shared its
-// transaction would have waited for it.
-const slowAfter = 10 * time.Millisecond
+// Lanes that share a transaction wait for one another. A call of a handler, or
+// a lane's part of a turn, that takes longer than slowAfter gives its lane turns
+// of its own, and ends the turn early; so does a whole turn that takes longer
+// than slowTurn, for each of its lanes until it shows which one it was.
+const (
+	slowAfter = 20 * time.Millisecond
+	slowTurn  = 100 * time.Millisecond
+)

@@ -100,6 +100,7 @@ func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 		t.gather(owner{l, -1}, p.sql.fail, p.id.Load(), l.id, l.cursor, v.counted, after, c.message, c.fingerprint, c.detail())
 	}
 	t.gather(owner{index: -1}, "commit")
+	t.reset()
 	if err := t.flush(ctx); err != nil {
 		if !conn.IsClosed() {
 			t.rollback()

@@ -36,11 +36,15 @@ func (p *Processor) round(lanes []*lane) error {
 		return err
 	}
 	defer conn.Release()
-	if err := p.refresh(ctx, conn.Conn(), lanes); err != nil {
+	err = rememberSettings(ctx, conn.Conn())
+	if err == nil {
+		err = p.refresh(ctx, conn.Conn(), lanes)
+	}
+	if err != nil {
 		for _, l := range lanes {
 			l.forget()
 		}
-		return outageOnly(conn.Conn(), err)
+		return err
 	}
 	var together []*lane
 	for _, l := range lanes {
@@ -61,8 +65,8 @@ func (p *Processor) round(lanes []*lane) error {
 		default:
 			err = p.record(ctx, conn.Conn(), l)
 		}
-		if err != nil {
-			return err
+		if err != nil || conn.Conn().IsClosed() {
+			return err // the others keep their place in the queue
 		}
 	}
 	return p.runTogether(ctx, conn.Conn(), together)
@@ -117,9 +121,9 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 		plan.lane.done(plan.n)
 		plan.lane.clashes = 0
 		switch {
-		case took > 2*slowAfter && len(t.lanes) > 1:
+		case took > slowTurn && len(t.lanes) > 1:
 			plan.lane.alone = max(plan.lane.alone, 1) // one of them was slow; see which
-		case plan.lane.alone > 0 && took <= slowAfter:
+		case plan.lane.alone > 0 && took <= slowTurn:
 			plan.lane.alone--
 		}
 	}
@@ -263,9 +267,7 @@ func (p *Processor) lostConnection(lanes []*lane, err error) {
 		if l.lost >= maxLost {
 			l.failed = &failure{position: l.cursor + 1, err: handlers.Permanent(&lostError{times: l.lost, err: err})}
 		}
-		events := l.failed
 		l.forget()
-		l.failed = events
 	}
 }
 

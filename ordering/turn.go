@@ -23,9 +23,10 @@ type turn struct {
 	lanes []*lane
 	plans []plan
 
-	batch  *pgx.Batch
-	owners []owner // whose each gathered statement is
-	open   bool    // a transaction is open on the server
+	batch    *pgx.Batch
+	settings []setting
+	owners   []owner // whose each gathered statement is
+	open     bool    // a transaction is open on the server
 }
 
 // plan is what a turn does for one lane: its first n events.
@@ -50,7 +51,7 @@ func (e *turnError) Error() string { return e.err.Error() }
 func (e *turnError) Unwrap() error { return e.err }
 
 func (p *Processor) newTurn(conn *pgx.Conn, lanes []*lane) *turn {
-	return &turn{p: p, conn: conn, lanes: lanes, batch: &pgx.Batch{}}
+	return &turn{p: p, conn: conn, lanes: lanes, batch: &pgx.Batch{}, settings: settingsOf(conn)}
 }
 
 // run runs the turn to its commit. On nil each plan's events are done; lanes
@@ -267,6 +268,7 @@ func (t *turn) advance() {
 	}
 	t.gather(owner{index: -1}, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark)
 	t.gather(owner{index: -1}, "commit")
+	t.reset()
 }
 
 // flush sends what was gathered and reads the answers.
@@ -331,7 +333,7 @@ func blame(err error, batch *pgx.Batch, owners []owner, i int) owner {
 func (t *turn) rollback() {
 	ctx, cancel := context.WithTimeout(context.Background(), t.p.cfg.Lease)
 	defer cancel()
-	if _, err := t.conn.Exec(ctx, "rollback"); err != nil {
+	if _, err := t.conn.Exec(ctx, "rollback; select pg_advisory_unlock_all()"); err != nil {
 		_ = t.conn.Close(ctx)
 	}
 	t.open = false

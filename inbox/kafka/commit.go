@@ -72,6 +72,9 @@ func (s *session) commit() error {
 			again = err
 		}
 	}
+	if again == nil {
+		s.source.better("commit", "Offsets are committed again.")
+	}
 	return again
 }
 

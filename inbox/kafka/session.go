@@ -53,6 +53,7 @@ func (s *session) Setup(group sarama.ConsumerGroupSession) error {
 	if err != nil {
 		return fmt.Errorf("find out where to begin: %w", err)
 	}
+	s.source.better("plan", "The broker says where the partitions begin.")
 	for id, b := range begins {
 		// The client's own marks are never committed; they only say where the
 		// claims begin. One of these two moves the mark, up or down.

@@ -129,6 +129,9 @@ func (s *Source) consume(ctx context.Context, infos map[string]topicInfo) (*sess
 	var watching sync.WaitGroup
 	watching.Go(func() { end(s.watch(ctx, infos)) })
 	err := s.group.Consume(ctx, names(infos), sess)
+	if errors.Is(context.Cause(ctx), errTopicsChanged) { // perhaps before it was joined
+		sess.cause, err = errTopicsChanged, nil
+	}
 	end(nil)
 	watching.Wait()
 	return sess, err
@@ -138,8 +141,10 @@ func (s *Source) consume(ctx context.Context, infos map[string]topicInfo) (*sess
 // what is not read.
 func (s *Source) readErrors() {
 	for err := range s.group.Errors() {
+		matter := "client"
 		var of *sarama.ConsumerError
 		if errors.As(err, &of) {
+			matter += " " + of.Topic
 			if sess := s.current(); sess != nil {
 				sess.queue.noteError(partitionID{of.Topic, of.Partition}, of.Err)
 			}
@@ -147,7 +152,7 @@ func (s *Source) readErrors() {
 		if errors.Is(err, sarama.ErrUnknownTopicOrPartition) {
 			s.lookAtTopics()
 		}
-		s.trouble("client", "The Kafka client reports an error. It goes on by itself.", err)
+		s.trouble(matter, "The Kafka client reports an error. It goes on by itself.", err)
 	}
 }
 

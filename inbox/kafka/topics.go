@@ -114,6 +114,7 @@ func (s *Source) awaitTopics(ctx context.Context) map[string]topicInfo {
 		if err != nil {
 			s.trouble("broker", "The broker does not say which topics there are. It is asked again until it does.", err)
 		} else {
+			s.better("broker", "The broker answers again.")
 			s.reportMissing()
 			if len(infos) > 0 {
 				return infos
@@ -152,6 +153,7 @@ func (s *Source) watch(ctx context.Context, began map[string]topicInfo) error {
 		if err != nil {
 			s.trouble("broker", "The broker does not say which topics there are. It is asked again until it does.", err)
 		} else {
+			s.better("broker", "The broker answers again.")
 			s.reportMissing()
 			if diff := s.topics.difference(began, now); diff != "" {
 				s.log.Info("The topics have changed; the group is joined anew.", "change", diff, "group", s.cfg.Group)
@@ -181,6 +183,7 @@ func (s *Source) measure() {
 		s.trouble("measure", "The ends of the partitions are not known; their lag is of an earlier time.", err)
 		return
 	}
+	s.better("measure", "The ends of the partitions are known again.")
 	sess.queue.setEnds(ends)
 }
 

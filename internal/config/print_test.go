@@ -122,6 +122,8 @@ func FuzzLoad(f *testing.F) {
 
 // FuzzRedactURL holds the redaction against the driver's own reading.
 func FuzzRedactURL(f *testing.F) {
+	f.Setenv("PGPASSWORD", "")
+	f.Setenv("PGPASSFILE", filepath.Join(f.TempDir(), "none"))
 	for _, s := range []string{
 		"postgres://a:b@h/d?password=c", "host=h password='a\\'b' user=u", "postgres://a:b/c@d", "postgresql://a:b?c@h", "password=a\\ b", "password=\t'a'",
 	} {

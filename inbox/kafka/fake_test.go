@@ -1,0 +1,174 @@
+package kafka_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.uber.org/goleak"
+
+	"github.com/inboxd/inboxd/inbox/kafka"
+	"github.com/inboxd/inboxd/internal/broker"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// One for the whole process, started by the client library's metrics.
+		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+}
+
+func fake(t *testing.T, cfg broker.Config) (*broker.Broker, world) {
+	t.Helper()
+	cfg.Options = append(cfg.Options, kfake.GroupMinSessionTimeout(time.Second))
+	fake, err := broker.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	return fake, world{addrs: fake.Addrs(), freeze: fake.Freeze, thaw: fake.Thaw}
+}
+
+func TestFake(t *testing.T) {
+	_, w := fake(t, broker.Config{})
+	t.Run("suite", func(t *testing.T) { suite(t, w) })
+}
+
+func TestFakeOfThree(t *testing.T) {
+	_, w := fake(t, broker.Config{Ports: []int{0, 0, 0}})
+	t.Run("in order and once", func(t *testing.T) { testInOrderAndOnce(newBench(t, w)) })
+	t.Run("rebalance", func(t *testing.T) { testRebalance(newBench(t, w)) })
+	t.Run("transactions", func(t *testing.T) { testTransactions(newBench(t, w)) })
+}
+
+func TestFakeFrozen(t *testing.T) {
+	_, w := fake(t, broker.Config{})
+	t.Run("stop", func(t *testing.T) { testStopFrozen(newBench(t, w)) })
+	t.Run("thaw", func(t *testing.T) { testThaw(newBench(t, w)) })
+}
+
+// The broker comes after the source.
+func TestBrokerAwayAtStart(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	addr := l.Addr().String()
+	l.Close()
+	b := newBench(t, world{addrs: []string{addr}})
+	sink := newMemory()
+	c := b.start(b.config("t"), sink)
+	b.eventually("the log says that the broker is away", func() bool { return strings.Contains(b.log.String(), "connection refused") })
+	if c.Stats().LastError == "" {
+		t.Error("the stats know of no error")
+	}
+	fake(t, broker.Config{Ports: []int{port}, Topics: map[string]int32{"t": 1}})
+	b.produce("t", 0, 5, "v")
+	sink.awaitCount(b, "t", 0, 5)
+	c.stop()
+}
+
+// A broker that is killed and comes back with its data.
+func TestBrokerRestarted(t *testing.T) {
+	cfg := broker.Config{Dir: t.TempDir(), Topics: map[string]int32{"t": 2}}
+	first, w := fake(t, cfg)
+	b := newBench(t, w)
+	sink := newMemory()
+	c := b.start(b.config("t"), sink)
+	for p := range int32(2) {
+		b.produce("t", p, 100, "v")
+		sink.awaitCount(b, "t", p, 100)
+	}
+	_, port, _ := net.SplitHostPort(w.addrs[0])
+	first.Close()
+	cfg.Ports = []int{atoi(port)}
+	fake(t, cfg)
+	for p := range int32(2) {
+		b.produce("t", p, 100, "w")
+		sink.awaitCount(b, "t", p, 200)
+		b.awaitCommit("t", p, 200)
+	}
+	c.stop()
+	sink.verify(b)
+}
+
+func atoi(s string) (n int) {
+	for _, c := range s {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+func testStopFrozen(b *bench) {
+	topic := b.topic("t", 1)
+	sink := newMemory()
+	cfg := b.config(topic)
+	cfg.LeaveTimeout = 200 * time.Millisecond
+	c := b.start(cfg, sink)
+	b.produce(topic, 0, 5, "v")
+	sink.awaitCount(b, topic, 0, 5)
+	b.world.freeze()
+	defer b.world.thaw()
+	began := time.Now()
+	c.stop()
+	if took := time.Since(began); took > 5*time.Second {
+		b.Errorf("the stop took %v", took)
+	} else {
+		b.Logf("the stop took %v", took)
+	}
+}
+
+// A broker that hangs for longer than the session and goes on.
+func testThaw(b *bench) {
+	topic := b.topic("t", 2)
+	sink := newMemory()
+	c := b.start(b.config(topic), sink)
+	b.produce(topic, 0, 5, "v")
+	sink.awaitCount(b, topic, 0, 5)
+	b.world.freeze()
+	time.Sleep(2 * time.Second) // it is the time that is tested
+	b.world.thaw()
+	b.produce(topic, 0, 5, "w")
+	b.produce(topic, 1, 5, "w")
+	sink.awaitCount(b, topic, 0, 10)
+	sink.awaitCount(b, topic, 1, 5)
+	b.awaitCommit(topic, 0, 10)
+	c.stop()
+	sink.verify(b)
+}
+
+func TestConfigErrors(t *testing.T) {
+	good := kafka.Config{Brokers: []string{"b:9092"}, Group: "g", Topics: []string{"t"}}
+	if _, err := kafka.New(good, newMemory()); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*kafka.Config){
+		"The brokers must be":           func(c *kafka.Config) { c.Brokers = nil },
+		"The consumer group needs":      func(c *kafka.Config) { c.Group = "" },
+		"The topics must be":            func(c *kafka.Config) { c.Topics = []string{""} },
+		"must be larger than 0":         func(c *kafka.Config) { c.Workers = -1 },
+		"must be longer than 0":         func(c *kafka.Config) { c.StopTimeout = -1 },
+		"every 30 seconds at least":     func(c *kafka.Config) { c.TopicRefresh = time.Minute },
+		"must be at least three heartb": func(c *kafka.Config) { c.Heartbeat = 5 * time.Second },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := kafka.New(cfg, newMemory()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestParseStart(t *testing.T) {
+	for _, s := range []string{"oldest", "newest", "2026-01-02T03:04:05Z"} {
+		start, err := kafka.ParseStart(s)
+		if err != nil || start.String() != s {
+			t.Errorf("%q became %q, %v", s, start, err)
+		}
+	}
+	if _, err := kafka.ParseStart("yesterday"); err == nil {
+		t.Error("yesterday was taken for a time")
+	}
+}

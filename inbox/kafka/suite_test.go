@@ -1,0 +1,474 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/inboxd/inboxd/inbox"
+	"github.com/inboxd/inboxd/inbox/kafka"
+)
+
+// suite is what a source must do on any cluster.
+func suite(t *testing.T, w world) {
+	for _, tt := range []struct {
+		name string
+		run  func(*bench)
+	}{
+		{"in order and once", testInOrderAndOnce},
+		{"byte-exact", testByteExact},
+		{"large records", testLargeRecords},
+		{"crash between store and commit", testCrash},
+		{"offsets only after Ingest", testOffsetsOnlyAfterIngest},
+		{"clean stop commits", testCleanStop},
+		{"stop cuts Ingest short", testStopCutsShort},
+		{"failing sink", testFailingSink},
+		{"one partition fails", testOnePartitionFails},
+		{"slow sink", testSlowSink},
+		{"bounded buffer", testBoundedBuffer},
+		{"rebalance", testRebalance},
+		{"member frozen out", testMemberFrozenOut},
+		{"topic made again", testTopicMadeAgain},
+		{"topic made again while stopped", testTopicMadeAgainWhileStopped},
+		{"topic missing", testTopicMissing},
+		{"partitions added", testPartitionsAdded},
+		{"start", testStart},
+		{"log start passed", testLogStartPassed},
+		{"log start passed while reading", testLogStartPassedWhileReading},
+		{"log end not reached", testLogEndNotReached},
+		{"transactions", testTransactions},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.run(newBench(t, w))
+		})
+	}
+}
+
+func testInOrderAndOnce(b *bench) {
+	topic := b.topic("t", 3)
+	sink := newMemory()
+	c := b.start(b.config(topic), sink)
+	const n = 2000
+	for range 4 {
+		for p := range int32(3) {
+			b.produce(topic, p, n/4, "v")
+		}
+	}
+	for p := range int32(3) {
+		sink.awaitCount(b, topic, p, n)
+		b.awaitCommit(topic, p, n)
+	}
+	c.stop()
+	sink.verifyOnce(b)
+	if sink.total() != 3*n {
+		b.Errorf("%d records are stored", sink.total())
+	}
+}
+
+func testByteExact(b *bench) {
+	topic := b.topic("t", 1)
+	sink := newMemory()
+	at := time.UnixMilli(1_700_000_000_123)
+	src := inbox.Source{Topic: topic}
+	sent := []*inbox.Record{
+		{Source: src, Time: at},
+		{Source: src, Time: at, Key: []byte{}, Value: []byte{}},
+		{Source: src, Time: at, Key: []byte{0, 0xff}, Value: []byte("\x00\xfe{")},
+		{Source: src, Time: at, Value: []byte("v"), Headers: []inbox.Header{
+			{Name: "a", Value: []byte{0xff}}, {Name: "a"}, {Name: "", Value: []byte{}}, {Name: "é", Value: []byte("x")}}},
+	}
+	b.check(b.producer.Produce(b.ctx, sent...))
+	b.start(b.config(topic), sink)
+	sink.awaitCount(b, topic, 0, len(sent))
+	for i, got := range sink.of(topic, 0) {
+		want := sent[i]
+		same := bytes.Equal(got.Key, want.Key) && (got.Key == nil) == (want.Key == nil) &&
+			bytes.Equal(got.Value, want.Value) && (got.Value == nil) == (want.Value == nil) &&
+			got.Time.Equal(want.Time) && got.Source == want.Source &&
+			slices.EqualFunc(got.Headers, want.Headers, func(x, y inbox.Header) bool {
+				return x.Name == y.Name && bytes.Equal(x.Value, y.Value) && (x.Value == nil) == (y.Value == nil)
+			})
+		if !same {
+			b.Errorf("sent %+v, got %+v", want, got)
+		}
+	}
+}
+
+func testLargeRecords(b *bench) {
+	topic := b.topic("t", 2)
+	sink := newMemory()
+	cfg := b.config(topic)
+	cfg.BufferBytes, cfg.BatchBytes = 1<<20, 1<<18
+	b.start(cfg, sink)
+	large := bytes.Repeat([]byte("0123456789abcdef"), 5<<20/16)
+	for range 3 {
+		r := &inbox.Record{Value: large, Source: inbox.Source{Topic: topic}}
+		b.check(b.producer.Produce(b.ctx, r))
+		b.produce(topic, 1, 10, "small")
+	}
+	sink.awaitCount(b, topic, 0, 3)
+	sink.awaitCount(b, topic, 1, 30)
+	for _, r := range sink.of(topic, 0) {
+		if !bytes.Equal(r.Value, large) {
+			b.Error("a large record has changed")
+		}
+	}
+	sink.verifyOnce(b)
+}
+
+// The process dies after its database has committed and before Kafka knows.
+func testCrash(b *bench) {
+	topic := b.topic("t", 1)
+	sink := newMemory()
+	stored := make(chan struct{})
+	sink.after = func(ctx context.Context, records []inbox.Record) error {
+		close(stored)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	b.produce(topic, 0, 10, "v")
+	cfg := b.config(topic)
+	cfg.StopTimeout = 10 * time.Millisecond
+	first := b.start(cfg, sink)
+	<-stored
+	first.crash()
+	before := sink.count(topic, 0)
+	if before == 0 {
+		b.Fatal("nothing was stored before the crash")
+	}
+
+	sink.after = nil
+	b.produce(topic, 0, 10, "w")
+	b.start(b.config(topic), sink)
+	sink.awaitCount(b, topic, 0, 20)
+	b.awaitCommit(topic, 0, 20)
+	sink.verify(b)
+	if sink.twice != before {
+		b.Errorf("%d records were stored before the crash, and %d came again", before, sink.twice)
+	}
+}
+
+// An offset that is committed before its record is stored is a lost record.
+func testOffsetsOnlyAfterIngest(b *bench) {
+	topic := b.topic("t", 2)
+	sink := newMemory()
+	entered, release := make(chan struct{}, 100), make(chan struct{})
+	sink.after = func(ctx context.Context, records []inbox.Record) error {
+		if records[0].Source.Partition == 0 {
+			entered <- struct{}{}
+			<-release
+		}
+		return nil
+	}
+	cfg := b.config(topic)
+	c := b.start(cfg, sink)
+	c.awaitMember(2)
+	b.produce(topic, 0, 5, "v")
+	<-entered
+	for i := range int64(5) { // five commits go by
+		b.produce(topic, 1, 1, "v")
+		b.awaitCommit(topic, 1, i+1)
+		if got, _ := b.committed(topic, 0); got > 0 {
+			b.Fatalf("offset %d was committed while Ingest was still running", got)
+		}
+	}
+	close(release)
+	b.awaitCommit(topic, 0, 5)
+	sink.verify(b)
+}
+
+func testCleanStop(b *bench) {
+	topic := b.topic("t", 2)
+	sink := newMemory()
+	running, release := make(chan struct{}), make(chan struct{})
+	sink.before = func(context.Context, []inbox.Record) error {
+		close(running)
+		<-release
+		return nil
+	}
+	cfg := b.config(topic)
+	cfg.CommitInterval = time.Hour // only the stop commits after the first time
+	cfg.Workers = 1
+	c := b.start(cfg, sink)
+	c.awaitMember(2)
+	b.awaitCommit(topic, 0, 0) // that was the first time
+	b.produce(topic, 0, 1, "v")
+	<-running
+	b.produce(topic, 0, 5, "not stored any more")
+	c.cancel()
+	select {
+	case <-c.ended:
+		b.Fatal("the stop did not wait for the call that runs")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	c.stop()
+	if got, _ := b.committed(topic, 0); got != 1 || sink.total() != 1 {
+		b.Errorf("offset %d is committed and %d records are stored", got, sink.total())
+	}
+	b.start(b.config(topic), newMemory()).awaitMember(2) // at once: the first has left the group
+}
+
+func testStopCutsShort(b *bench) {
+	topic := b.topic("t", 1)
+	sink := newMemory()
+	running := make(chan struct{})
+	sink.before = func(ctx context.Context, _ []inbox.Record) error {
+		close(running)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	cfg := b.config(topic)
+	cfg.StopTimeout = 20 * time.Millisecond
+	c := b.start(cfg, sink)
+	b.produce(topic, 0, 1, "v")
+	<-running
+	c.cancel()
+	<-c.ended
+	if !errors.Is(c.err, kafka.ErrCutShort) {
+		b.Errorf("Run ended with %v", c.err)
+	}
+	if got, _ := b.committed(topic, 0); got > 0 {
+		b.Errorf("offset %d is committed", got)
+	}
+}
+
+var errDown = errors.New("the database is away")
+
+func testFailingSink(b *bench) {
+	topic := b.topic("t", 3)
+	sink := newMemory()
+	var tries atomic.Int64
+	sink.before = func(context.Context, []inbox.Record) error {
+		if tries.Add(1) <= 8 {
+			return errDown
+		}
+		return nil
+	}
+	for p := range int32(3) {
+		b.produce(topic, p, 100, "v")
+	}
+	c := b.start(b.config(topic), sink)
+	b.eventually("a partition is being tried again", func() bool {
+		p, ok := c.partition(topic, 0)
+		return ok && p.State == kafka.Retrying && p.LastError == errDown.Error()
+	})
+	before := c.Stats()
+	for p := range int32(3) {
+		sink.awaitCount(b, topic, p, 100)
+		b.awaitCommit(topic, p, 100)
+	}
+	if after := c.Stats(); after.Member != before.Member || after.Generation != before.Generation {
+		b.Errorf("the member %s/%d became %s/%d", before.Member, before.Generation, after.Member, after.Generation)
+	}
+	sink.verifyOnce(b)
+	if n := bytes.Count([]byte(b.log.String()), []byte(errDown.Error())); n != 1 {
+		b.Errorf("the outage was logged %d times", n)
+	}
+}
+
+// What can never be stored must not keep others from being stored.
+func testOnePartitionFails(b *bench) {
+	topic := b.topic("t", 4)
+	sink := newMemory()
+	var heal atomic.Bool
+	sink.before = func(_ context.Context, records []inbox.Record) error {
+		for _, r := range records {
+			if r.Source.Partition == 0 && !heal.Load() {
+				return errDown
+			}
+		}
+		return nil
+	}
+	cfg := b.config(topic)
+	cfg.Workers = 1
+	b.start(cfg, sink)
+	for range 10 {
+		for p := range int32(4) {
+			b.produce(topic, p, 10, "v")
+		}
+	}
+	for p := int32(1); p < 4; p++ {
+		sink.awaitCount(b, topic, p, 100)
+	}
+	if n := sink.count(topic, 0); n != 0 {
+		b.Errorf("%d records of the failing partition are stored", n)
+	}
+	heal.Store(true)
+	sink.awaitCount(b, topic, 0, 100)
+	sink.verifyOnce(b)
+}
+
+// A call that takes longer than the session time-out holds up neither other
+// partitions nor the membership.
+func testSlowSink(b *bench) {
+	topic := b.topic("t", 2)
+	sink := newMemory()
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	sink.before = func(_ context.Context, records []inbox.Record) error {
+		if records[0].Source.Partition == 0 && once.CompareAndSwap(false, true) {
+			close(entered)
+			<-release
+		}
+		return nil
+	}
+	cfg := b.config(topic)
+	c := b.start(cfg, sink)
+	c.awaitMember(2)
+	before := c.Stats()
+	b.produce(topic, 0, 10, "v")
+	<-entered
+	n := 0
+	for end := time.Now().Add(2 * cfg.SessionTimeout); time.Now().Before(end); n++ {
+		b.produce(topic, 1, 1, "v")
+		sink.awaitCount(b, topic, 1, n+1)
+	}
+	close(release)
+	sink.awaitCount(b, topic, 0, 10)
+	b.awaitCommit(topic, 0, 10)
+	if after := c.Stats(); after.Generation != before.Generation {
+		b.Errorf("generation %d became %d", before.Generation, after.Generation)
+	}
+	sink.verifyOnce(b)
+	b.Logf("%d round trips beside the slow call", n)
+}
+
+// Partitions that cannot be stored fill the buffer and no more.
+func testBoundedBuffer(b *bench) {
+	topic := b.topic("t", 3)
+	sink := newMemory()
+	release := make(chan struct{})
+	sink.before = func(_ context.Context, records []inbox.Record) error {
+		if records[0].Source.Partition != 2 {
+			<-release
+		}
+		return nil
+	}
+	cfg := b.config(topic)
+	cfg.BufferBytes, cfg.Workers, cfg.BatchRecords = 1<<20, 3, 10
+	c := b.start(cfg, sink)
+	c.awaitMember(3)
+	value := string(bytes.Repeat([]byte("x"), 1000))
+	for range 8 {
+		for p := range int32(2) {
+			b.produce(topic, p, 1000, value)
+		}
+	}
+	held := func() (n int) {
+		for _, p := range c.Stats().Partitions {
+			n += p.BufferedBytes
+		}
+		return n
+	}
+	b.eventually("the buffer is used", func() bool { return held() > cfg.BufferBytes/2 })
+	for i := range 30 { // thirty fetches, each of which could bring more
+		b.produce(topic, 2, 1, "v")
+		sink.awaitCount(b, topic, 2, i+1)
+	}
+	// Two fetches of 1 MiB may be on their way when a partition is paused.
+	if n := held(); n > cfg.BufferBytes+2<<20+1<<19 {
+		b.Errorf("%d bytes are held, with a buffer of %d", n, cfg.BufferBytes)
+	}
+	close(release)
+	for p := range int32(2) {
+		sink.awaitCount(b, topic, p, 8000)
+	}
+	sink.verifyOnce(b)
+}
+
+// Members come and go while records are written.
+func testRebalance(b *bench) {
+	topic := b.topic("t", 4)
+	sink := newMemory() // one for all members
+	const n = 60        // times 4 partitions times 20 records
+	written := make(chan error, 1)
+	go func() {
+		for range n {
+			for p := range int32(4) {
+				records := make([]*inbox.Record, 20)
+				for i := range records {
+					records[i] = &inbox.Record{Value: []byte("v"), Source: inbox.Source{Topic: topic, Partition: p}}
+				}
+				if err := b.producer.Produce(b.ctx, records...); err != nil {
+					written <- err
+					return
+				}
+			}
+			time.Sleep(20 * time.Millisecond) // spreads the writing over the rebalances
+		}
+		written <- nil
+	}()
+	var highest [4]int64
+	commitsGoForward := func() {
+		for p := range int32(4) {
+			got, _ := b.committed(topic, p)
+			if got < highest[p] {
+				b.Errorf("the offset of %d went from %d back to %d", p, highest[p], got)
+			}
+			highest[p] = max(highest[p], got)
+		}
+	}
+	stays := b.start(b.config(topic), sink)
+	stays.awaitMember(4)
+	for range 3 {
+		second := b.start(b.config(topic), sink)
+		second.awaitMember(2)
+		commitsGoForward()
+		third := b.start(b.config(topic), sink)
+		third.awaitMember(1)
+		commitsGoForward()
+		second.stop()
+		commitsGoForward()
+		third.stop()
+		stays.awaitMember(4)
+		commitsGoForward()
+	}
+	b.check(<-written)
+	for p := range int32(4) {
+		sink.awaitCount(b, topic, p, n*20)
+		b.awaitCommit(topic, p, n*20)
+	}
+	sink.verify(b)
+	b.Logf("%d of %d records came twice", sink.twice, sink.total())
+}
+
+// A member that the group has given up, and that does not know it yet, commits
+// nothing; what it stored comes again to the next one.
+func testMemberFrozenOut(b *bench) {
+	topic := b.topic("t", 1)
+	sink := newMemory()
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	sink.before = func(_ context.Context, records []inbox.Record) error {
+		if once.CompareAndSwap(false, true) {
+			close(entered)
+			<-release
+		}
+		return nil
+	}
+	cfg := b.config(topic)
+	cfg.StopTimeout = time.Minute
+	old := b.start(cfg, sink)
+	b.produce(topic, 0, 5, "v")
+	<-entered
+	old.Crash() // it goes on, but neither heartbeats nor commits arrive
+
+	sink2 := newMemory()
+	b.start(b.config(topic), sink2)
+	sink2.awaitCount(b, topic, 0, 5)
+	b.awaitCommit(topic, 0, 5)
+	close(release)
+	old.stop()
+	if got, _ := b.committed(topic, 0); got != 5 {
+		b.Errorf("offset %d is committed", got)
+	}
+}
+
+func value(i int, s string) []byte { return fmt.Appendf(nil, "%s-%d", s, i) }
