@@ -39,9 +39,6 @@ type globalFlags struct {
 
 // config loads the configuration as the flags of the command say.
 func (a *app) config() (*config.Config, error) {
-	if a.global.dev {
-		return nil, wrongUse("--dev is not available in this version")
-	}
 	return config.Load(config.Options{File: a.global.config, Environ: a.environ, Flags: a.flags})
 }
 

@@ -17,7 +17,7 @@ import (
 // Lanes that were in flight beside the guilty one are counted too, once; from
 // the second time on they run one at a time in this process, so that whoever is
 // running when it dies is the one.
-func (p *Processor) careful(ctx context.Context, conn *pgx.Conn, l *lane) error {
+func (p *Processor) careful(ctx context.Context, w *worker, conn *pgx.Conn, l *lane) error {
 	used := l.attempts + l.crashes
 	if l.crashes > 0 && !l.stale && used >= p.cfg.Retry.Attempts {
 		return p.giveUp(ctx, conn, l)
@@ -46,7 +46,7 @@ func (p *Processor) careful(ctx context.Context, conn *pgx.Conn, l *lane) error 
 	}
 	l.crashes++
 	l.single = true
-	err := p.runTogether(ctx, conn, []*lane{l})
+	err := p.runTogether(ctx, w, conn, []*lane{l})
 	if l.crashes > 0 && l.failed == nil {
 		p.takeBack(conn, l)
 	}

@@ -35,6 +35,11 @@ type Processor struct {
 	abort context.CancelFunc
 	idle  chan struct{} // closed when UntilIdle found nothing more to run
 
+	taking    context.Context // until then workers take lanes
+	working   sync.WaitGroup  // one for each worker that was not given up
+	workersMu sync.Mutex
+	workers   map[*worker]struct{}
+
 	cutMu sync.Mutex
 	cuts  []string
 }
@@ -83,8 +88,9 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 	}
 	p := &Processor{
 		pool: pool, cfg: cfg, log: cfg.Log, entries: reg.Seal(), sql: statementsFor(cfg.Schema),
-		sched: newScheduler(cfg.Workers, cfg.Group),
-		idle:  make(chan struct{}),
+		sched:   newScheduler(cfg.Workers, cfg.Group),
+		idle:    make(chan struct{}),
+		workers: make(map[*worker]struct{}),
 	}
 	p.hard, p.abort = context.WithCancel(context.Background())
 	p.sweeper = newSweeper(p)
@@ -129,12 +135,13 @@ func (p *Processor) Run(ctx context.Context) error {
 	// Helpers run until the workers are done: a worker may need its heartbeat.
 	helping, stopHelping := context.WithCancel(context.Background())
 	defer stopHelping()
-	var helpers, workers sync.WaitGroup
-	for _, help := range []func(context.Context){p.beat, p.listen, p.sweeper.run, p.settleLoop} {
+	var helpers sync.WaitGroup
+	p.taking = ctx
+	for _, help := range []func(context.Context){p.beat, p.listen, p.sweeper.run, p.settleLoop, p.watch} {
 		helpers.Go(func() { help(helping) })
 	}
 	for range p.cfg.Workers {
-		workers.Go(func() { p.work(ctx) })
+		p.startWorker(ctx)
 	}
 	select {
 	case <-ctx.Done():
@@ -143,7 +150,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	stop()
 	p.sched.stop()
-	err := p.drain(&workers)
+	err := p.drain()
 	stopHelping()
 	helpers.Wait()
 	p.unregister()
@@ -151,9 +158,9 @@ func (p *Processor) Run(ctx context.Context) error {
 }
 
 // drain waits for the workers, and cuts them short at the deadline.
-func (p *Processor) drain(workers *sync.WaitGroup) error {
+func (p *Processor) drain() error {
 	done := make(chan struct{})
-	go func() { workers.Wait(); close(done) }()
+	go func() { p.working.Wait(); close(done) }()
 	deadline := time.NewTimer(max(p.cfg.Drain, 0))
 	defer deadline.Stop()
 	select {
@@ -170,8 +177,13 @@ func (p *Processor) drain(workers *sync.WaitGroup) error {
 	case <-done:
 		return p.cutShort()
 	case <-grace.C:
-		return fmt.Errorf("a handler did not return within %s of its context's end; its transaction ends with the process", abortGrace)
 	}
+	for _, w := range p.listWorkers() {
+		w.giveUp(errGone)
+		w.retire()
+	}
+	<-done
+	return errors.Join(fmt.Errorf("a handler did not return within %s of its context's end; its connection was closed", abortGrace), p.cutShort())
 }
 
 // abortGrace is how long a handler may take to notice that its context ended.

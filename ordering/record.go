@@ -87,7 +87,7 @@ func (r Retry) wait(n int) time.Duration {
 func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 	f := l.failed
 	v := p.judge(f.err, l.attempts)
-	t := p.newTurn(conn, []*lane{l})
+	t := p.newTurn(nil, conn, []*lane{l})
 	t.begin()
 	if v.skip {
 		t.gather(owner{l, -1}, p.sql.skip, p.id.Load(), l.id, l.cursor, "handler", f.err.Error())

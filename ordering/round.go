@@ -12,33 +12,19 @@ import (
 	"github.com/inboxd/inboxd/internal/fault"
 )
 
-// work is one worker: it takes lanes, runs them and gives them back, until ctx
-// ends. What runs then runs on, until p.hard ends.
-func (p *Processor) work(ctx context.Context) {
-	for {
-		lanes := p.sched.take(ctx)
-		if lanes == nil {
-			return
-		}
-		err := p.round(lanes)
-		p.sched.put(lanes)
-		if err != nil {
-			p.outage.wait(ctx, err)
-		}
-	}
-}
-
 // round gives each of the lanes a turn. The error is an outage.
-func (p *Processor) round(lanes []*lane) error {
+func (p *Processor) round(w *worker, lanes []*lane) error {
 	ctx := p.hard
-	conn, err := p.pool.Acquire(ctx)
+	acquired, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	err = rememberSettings(ctx, conn.Conn())
+	w.holds(acquired)
+	defer w.release()
+	conn := acquired.Conn()
+	err = rememberSettings(ctx, conn)
 	if err == nil {
-		err = p.refresh(ctx, conn.Conn(), lanes)
+		err = p.refresh(ctx, conn, lanes)
 	}
 	if err != nil {
 		for _, l := range lanes {
@@ -58,18 +44,18 @@ func (p *Processor) round(lanes []*lane) error {
 				continue
 			}
 			if l.traced || l.crashes > 0 {
-				err = p.careful(ctx, conn.Conn(), l)
+				err = p.careful(ctx, w, conn, l)
 			} else {
 				together = append(together, l)
 			}
 		default:
-			err = p.record(ctx, conn.Conn(), l)
+			err = p.record(ctx, conn, l)
 		}
-		if err != nil || conn.Conn().IsClosed() {
+		if err != nil || conn.IsClosed() {
 			return err // the others keep their place in the queue
 		}
 	}
-	return p.runTogether(ctx, conn.Conn(), together)
+	return p.runTogether(ctx, w, conn, together)
 }
 
 // expects reports whether the lane's read events reach the position.
@@ -97,13 +83,16 @@ func (p *Processor) refresh(ctx context.Context, conn *pgx.Conn, lanes []*lane) 
 }
 
 // runTogether runs the lanes in one turn, and sees to what went wrong.
-func (p *Processor) runTogether(ctx context.Context, conn *pgx.Conn, lanes []*lane) error {
+func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, lanes []*lane) error {
 	if len(lanes) == 0 {
 		return nil
 	}
 	started := time.Now()
-	t := p.newTurn(conn, lanes)
+	t := p.newTurn(w, conn, lanes)
 	if err := t.run(ctx); err != nil {
+		if errors.Is(err, errGone) {
+			return nil
+		}
 		return p.failed(ctx, conn, lanes, err)
 	}
 	p.committed(t, time.Since(started))

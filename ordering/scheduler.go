@@ -155,6 +155,18 @@ func (s *scheduler) put(lanes []*lane) {
 	}
 }
 
+// replace puts new lanes in the place of running ones that were taken away from
+// their worker.
+func (s *scheduler) replace(lanes []*lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range lanes {
+		delete(s.began, l.id)
+		s.lanes[l.id] = l
+		s.push(l)
+	}
+}
+
 // settleSoon is how many lanes the settler takes without waiting for its tick.
 const settleSoon = 512
 

@@ -19,6 +19,7 @@ import (
 // in one piece, from begin to commit.
 type turn struct {
 	p     *Processor
+	w     *worker
 	conn  *pgx.Conn
 	lanes []*lane
 	plans []plan
@@ -50,8 +51,8 @@ type turnError struct {
 func (e *turnError) Error() string { return e.err.Error() }
 func (e *turnError) Unwrap() error { return e.err }
 
-func (p *Processor) newTurn(conn *pgx.Conn, lanes []*lane) *turn {
-	return &turn{p: p, conn: conn, lanes: lanes, batch: &pgx.Batch{}, settings: settingsOf(conn)}
+func (p *Processor) newTurn(w *worker, conn *pgx.Conn, lanes []*lane) *turn {
+	return &turn{p: p, w: w, conn: conn, lanes: lanes, batch: &pgx.Batch{}, settings: settingsOf(conn)}
 }
 
 // run runs the turn to its commit. On nil each plan's events are done; lanes
@@ -59,7 +60,7 @@ func (p *Processor) newTurn(conn *pgx.Conn, lanes []*lane) *turn {
 // connection is out of any transaction, or closed.
 func (t *turn) run(ctx context.Context) (err error) {
 	defer func() {
-		if err != nil && t.open && !t.conn.IsClosed() {
+		if err != nil && t.open && !t.conn.IsClosed() && !errors.Is(err, errGone) {
 			t.rollback()
 		}
 	}()
@@ -134,7 +135,6 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	if err != nil {
 		return 0, &turnError{owner{l, -1}, err}
 	}
-	started := time.Now()
 	for i := 0; i < n; {
 		entry := t.p.entries[l.events[i].Type]
 		switch {
@@ -144,7 +144,9 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 		case entry.Form == handlers.Ignored:
 			i++
 		case entry.Form == handlers.Queued:
-			if err := t.queue(ctx, entry, l, i); err != nil {
+			if err := t.queue(ctx, entry, l, i); errors.Is(err, errGone) {
+				return 0, err
+			} else if err != nil {
 				l.failed = &failure{l.events[i].Position, err}
 				return i, nil
 			}
@@ -159,9 +161,6 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 			}
 			i += count
 		}
-	}
-	if t.open && time.Since(started) > slowAfter {
-		l.alone = aloneTurns
 	}
 	return n, nil
 }
@@ -178,9 +177,13 @@ func sameType(events []event, limit int) int {
 // stays.
 func (t *turn) queue(ctx context.Context, entry *handlers.Entry, l *lane, i int) error {
 	before := len(t.batch.QueuedQueries)
+	t.w.enter(l, l.events[i].Position)
 	err := protect(func() error {
 		return entry.Handle(ctx, &handlers.Call{Events: l.messages(i, 1), Batch: t.batch})
 	})
+	if _, ok := t.w.leave(); !ok {
+		return errGone
+	}
 	if err != nil {
 		t.batch.QueuedQueries = t.batch.QueuedQueries[:before]
 		return err
@@ -199,9 +202,17 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 	tx := &laneTx{conn: t.conn}
 	limited, cancel := context.WithTimeoutCause(ctx, t.p.cfg.HandlerTimeout, &timeoutError{t.p.cfg.HandlerTimeout})
 	defer cancel()
+	t.w.enter(l, l.events[i].Position)
 	err := protect(func() error {
 		return entry.Handle(limited, &handlers.Call{Events: l.messages(i, count), Tx: tx})
 	})
+	took, ok := t.w.leave()
+	if !ok {
+		return errGone
+	}
+	if took > slowAfter {
+		l.alone = aloneTurns
+	}
 	if limited.Err() != nil && ctx.Err() == nil {
 		err = errors.Join(context.Cause(limited), err)
 	}

@@ -47,7 +47,8 @@ func (s *Source) clientConfig() *sarama.Config {
 	c.Consumer.IsolationLevel = sarama.ReadCommitted
 	c.Consumer.MaxWaitTime = maxWait
 	c.Consumer.MaxProcessingTime = time.Second // claims are drained at once
-	c.Consumer.Fetch.MaxBytes = int32(min(max(s.cfg.BufferBytes/4, 1<<20), 50<<20))
+	// A fetch is counted as it is sent, and may be many times as much unpacked.
+	c.Consumer.Fetch.MaxBytes = int32(min(max(s.cfg.BufferBytes/16, 256<<10), 50<<20))
 	c.Consumer.Fetch.Default = min(1<<20, c.Consumer.Fetch.MaxBytes)
 	c.Consumer.Retry.BackoffFunc = func(retries int) time.Duration {
 		s.lookAtTopics() // a partition is searched anew: was its topic made anew?

@@ -49,8 +49,9 @@ type Config struct {
 
 	// BufferBytes bounds the records that are held in memory, over all
 	// partitions: they are not fetched further while it is used up. What one
-	// fetch brings comes on top, a quarter of it from each broker. Default:
-	// 64 MiB.
+	// fetch from each broker brings comes on top: a sixteenth of it, counted as
+	// it is sent, that is before it is unpacked, or one batch of the producer
+	// if that is larger. Default: 64 MiB.
 	BufferBytes int
 	// BatchRecords bounds the records of one call to Ingest. Default: 1000.
 	BatchRecords int

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"sync/atomic"
@@ -236,7 +235,7 @@ func testLogStartPassedWhileReading(b *bench) {
 	cfg.BatchRecords = 10
 	c := b.start(cfg, sink)
 	c.awaitMember(2)
-	value := string(bytes.Repeat([]byte("x"), 10_000))
+	value := noise(10_000)
 	for range 40 {
 		b.produce(topic, 0, 20, value)
 	}

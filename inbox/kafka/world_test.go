@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/inboxd/inboxd/inbox"
 	"github.com/inboxd/inboxd/inbox/kafka"
@@ -47,21 +48,21 @@ func newBench(t *testing.T, w world) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	t.Cleanup(cancel)
-	admin, err := kgo.NewClient(kgo.SeedBrokers(w.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
+	versions := kversion.Stable() // with names instead of topic ids, which a topic that is made again changes
+	versions.SetMaxKeyVersion(kmsg.OffsetCommit.Int16(), 9)
+	versions.SetMaxKeyVersion(kmsg.OffsetFetch.Int16(), 9)
+	admin, err := kgo.NewClient(kgo.SeedBrokers(w.addrs...), kgo.MetadataMinAge(10*time.Millisecond), kgo.MaxVersions(versions))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(admin.Close)
-	producer, err := broker.NewProducer(w.addrs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(producer.Close)
 	name := strings.NewReplacer("/", ".", " ", "_").Replace(t.Name())
-	return &bench{
-		T: t, world: w, ctx: ctx, admin: admin, producer: producer, log: &logBook{},
+	b := &bench{
+		T: t, world: w, ctx: ctx, admin: admin, log: &logBook{},
 		group: fmt.Sprintf("%s.%d.%d", name, time.Now().UnixNano(), unique.Add(1)),
 	}
+	b.newProducer()
+	return b
 }
 
 // topic makes a topic of the test's own.
@@ -88,6 +89,7 @@ func (b *bench) create(topic string, partitions int32) {
 		return err == nil // an older topic of the name may still be going
 	})
 	b.eventually("topic "+topic+" has leaders", func() bool { return b.leaders(topic) == int(partitions) })
+	b.newProducer()
 }
 
 // leaders counts the partitions of a topic that have a leader.
@@ -127,6 +129,7 @@ func (b *bench) addPartitions(topic string, count int32) {
 	b.check(err)
 	b.check(kerr.ErrorForCode(resp.Topics[0].ErrorCode))
 	b.eventually("partitions are added", func() bool { return b.leaders(topic) == int(count) })
+	b.newProducer()
 }
 
 // deleteRecords deletes the records of a partition before an offset.
@@ -160,6 +163,9 @@ func (b *bench) committed(topic string, partition int32) (offset int64, metadata
 	resp, err := req.RequestWith(b.ctx, b.admin)
 	b.check(err)
 	if len(resp.Groups) > 0 {
+		if resp.Groups[0].ErrorCode == kerr.GroupIDNotFound.Code {
+			return -1, ""
+		}
 		b.check(kerr.ErrorForCode(resp.Groups[0].ErrorCode))
 		p := resp.Groups[0].Topics[0].Partitions[0]
 		if p.Metadata != nil {
@@ -205,6 +211,15 @@ func (b *bench) produce(topic string, partition int32, n int, value string) []*i
 	}
 	b.check(b.producer.Produce(b.ctx, records...))
 	return records
+}
+
+// newProducer forgets what the old one knew of topics.
+func (b *bench) newProducer() {
+	b.Helper()
+	producer, err := broker.NewProducer(b.world.addrs...)
+	b.check(err)
+	b.Cleanup(producer.Close)
+	b.producer = producer
 }
 
 func (b *bench) check(err error) {

@@ -19,6 +19,7 @@ func NewProducer(addrs ...string) (*Producer, error) {
 		kgo.SeedBrokers(addrs...),
 		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
 		kgo.ProducerLinger(0),
+		kgo.ProducerBatchMaxBytes(64<<20), // the broker decides what is too large
 	)
 	if err != nil {
 		return nil, fmt.Errorf("new producer: %w", err)
