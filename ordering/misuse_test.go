@@ -107,6 +107,7 @@ func TestMisbehavingHandlers(t *testing.T) {
 			}
 			s.run(reg, cfg)
 			s.nothingLocked()
+			s.sessionsClean()
 			if test.want == "" {
 				s.inOrder(24)
 				return
@@ -129,6 +130,24 @@ func TestMisbehavingHandlers(t *testing.T) {
 				s.inOrder(20)
 			}
 		})
+	}
+}
+
+// sessionsClean fails the test if a session of the pool shows traces of a
+// handler.
+func (s *stage) sessionsClean() {
+	s.t.Helper()
+	ctx := context.Background()
+	for _, conn := range s.pool.AcquireAllIdle(ctx) {
+		var traces string
+		must(s.t, conn.QueryRow(ctx, `select concat_ws(', ',
+			(select string_agg(name || '=' || setting, ', ') from pg_settings where source = 'session'),
+			(select string_agg('lock ' || objid, ', ') from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'),
+			(select string_agg('table ' || relname, ', ') from pg_class where relpersistence = 't' and relkind = 'r' and relnamespace = pg_my_temp_schema()))`).Scan(&traces))
+		if traces != "" {
+			s.t.Errorf("a session still shows %s", traces)
+		}
+		conn.Release()
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -120,14 +119,20 @@ func Server(t testing.TB, configure ...func(*postgres.Config)) *postgres.Server 
 }
 
 // Dir returns a temporary directory for the data of a server. Unlike that of t.TempDir, the
-// server can reach it when the tests run as root.
+// server can reach it when the tests run as root, and it is in memory if it can be.
 func Dir(t testing.TB) string {
 	t.Helper()
-	dir := t.TempDir()
-	for _, path := range []string{filepath.Dir(dir), dir} {
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatalf("open a directory to the server: %v", err)
-		}
+	dir, err := os.MkdirTemp(postgres.Scratch(), "inboxd-test-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
 	}
+	if err != nil {
+		t.Fatalf("make a directory for a server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove the directory of a server: %v", err)
+		}
+	})
 	return dir
 }

@@ -98,9 +98,11 @@ func endProcess(ctx context.Context, pid int, mode Mode, wait func(context.Conte
 
 // sweep removes the temporary directories of owners that died, with their servers.
 func sweep(ctx context.Context) {
-	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*"))
-	for _, path := range paths {
-		abandoned(ctx, path)
+	for _, base := range []string{os.TempDir(), memory} {
+		paths, _ := filepath.Glob(filepath.Join(base, tempPrefix+"*"))
+		for _, path := range paths {
+			abandoned(ctx, path)
+		}
 	}
 }
 

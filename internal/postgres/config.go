@@ -32,16 +32,17 @@ type Config struct {
 	// Dir is the directory the data is kept in. It is created when missing.
 	// Empty: a temporary one, removed by Stop.
 	Dir string
-	// Reuse takes, for the data of an empty Dir, a directory in the user's cache directory that an earlier
-	// server has left, since making one anew takes a second: every database, role and setting in it
-	// is dropped first. Stop leaves it to the next. For tests, with Fast. Default false.
+	// Reuse makes the temporary directory of an empty Dir one that an earlier server has left, since a
+	// new one takes a second: every database, role and setting in it is dropped first. Stop leaves
+	// it to the next. For tests, with Fast. Default false.
 	Reuse bool
 	// Port is the TCP port on 127.0.0.1. Zero: a free one.
 	Port int
 	// Settings are server settings, as in postgresql.conf; they win over those of this package.
 	Settings map[string]string
-	// Fast trades the safety of the data against a power cut for speed (fsync is off). A killed
-	// server still keeps all that was committed. For tests. Default false.
+	// Fast trades the safety of the data against a power cut for speed: fsync is off, and a temporary
+	// directory is in memory if it can be (see Scratch). A killed server still keeps all that was
+	// committed. For tests. Default false.
 	Fast bool
 	// Log hears of starts and stops at level debug and of downloads at level info. Nil: nobody.
 	// What the server itself says is in the file postgres.log of the directory.
@@ -83,7 +84,7 @@ func (c Config) settings(port int) map[string]string {
 		// Commits stay synchronous: with synchronous_commit off a killed server forgets some.
 		s["fsync"] = "off"
 		s["full_page_writes"] = "off"
-		s["max_wal_size"] = "1GB"
+		s["max_wal_size"] = "256MB"
 		s["max_connections"] = "300"
 	}
 	for name, value := range c.Settings {

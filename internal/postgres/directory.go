@@ -44,13 +44,13 @@ func DefaultDir(name string) (string, error) {
 }
 
 // openDirectory creates the directory if it is missing; "" is a new temporary one.
-func openDirectory(path string) (directory, error) {
+func openDirectory(path string, fast bool) (directory, error) {
 	a, err := accountFor(path)
 	if err != nil {
 		return directory{}, err
 	}
 	if path == "" {
-		return tempDirectory(a)
+		return tempDirectory(a, fast)
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return directory{}, err
@@ -88,38 +88,6 @@ func makeReachable(a account, path string) error {
 		return os.Chmod(path, 0o755)
 	}
 	return nil
-}
-
-// tempPrefix begins the name of each temporary directory.
-const tempPrefix = "inboxd-postgres-"
-
-func tempDirectory(a account) (directory, error) {
-	base, err := tempBase(a)
-	if err != nil {
-		return directory{}, err
-	}
-	path, err := os.MkdirTemp(base, tempPrefix)
-	if err != nil {
-		return directory{}, fmt.Errorf("create a temporary directory for PostgreSQL: %w", err)
-	}
-	d := directory{path: path, account: a, temp: true}
-	if a.switched {
-		err = os.Chmod(path, 0o711)
-	}
-	return d, err
-}
-
-// tempBase returns the directory for temporary ones, which the account can reach.
-func tempBase(a account) (string, error) {
-	var first error
-	for _, base := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
-		err := a.reach(base)
-		if err == nil {
-			return base, nil
-		}
-		first = errors.Join(first, err)
-	}
-	return "", first
 }
 
 // major returns the major version that made the data; zero: there is none yet.

@@ -65,11 +65,11 @@ func (s *Server) openReused(ctx context.Context) error {
 
 // takeSlot returns the first directory that no other process has, with its lock.
 func takeSlot(a account, major int) (directory, *os.File, error) {
-	cache, err := cacheDir(a)
+	pool, err := pool(a)
 	if err != nil {
 		return directory{}, nil, err
 	}
-	pool := filepath.Join(cache, "servers", strconv.Itoa(major)+"-"+strconv.Itoa(a.uid))
+	pool = filepath.Join(pool, strconv.Itoa(major)+"-"+strconv.Itoa(a.uid))
 	for slot := range slots {
 		d := directory{path: filepath.Join(pool, strconv.Itoa(slot)), account: a}
 		if err := makeReachable(a, d.path); err != nil {

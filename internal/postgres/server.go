@@ -44,7 +44,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if c.Dir == "" {
 		sweep(ctx)
 	}
-	dir, err := openDirectory(c.Dir)
+	dir, err := openDirectory(c.Dir, c.Fast)
 	if err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}

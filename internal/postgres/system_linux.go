@@ -12,6 +12,19 @@ import (
 // endWithParent makes the server shut down when its owner dies.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGINT }
 
+// memory is the directory that keeps files in memory, if it is one.
+const memory = "/dev/shm"
+
+// memoryFree returns how many bytes it has room for.
+func memoryFree() uint64 {
+	const tmpfs = 0x01021994
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(memory, &st); err != nil || int64(st.Type) != tmpfs {
+		return 0
+	}
+	return st.Bavail * uint64(st.Bsize)
+}
+
 // commandLine returns what a process was started with; empty when there is none or it has ended.
 func commandLine(pid int) string {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))

@@ -16,6 +16,10 @@ var errUnsupported = errors.New("the embedded PostgreSQL does not run on " + run
 // supported says whether servers can be run on this system.
 func supported() error { return errUnsupported }
 
+const memory = ""
+
+func memoryFree() uint64 { return 0 }
+
 func lockFile(string) (*os.File, error)              { return nil, errUnsupported }
 func owner(fs.FileInfo) (uid, gid int)               { return os.Getuid(), os.Getgid() }
 func processAttributes(account) *syscall.SysProcAttr { return nil }

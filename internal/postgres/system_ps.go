@@ -12,6 +12,11 @@ import (
 // endWithParent does nothing: only Linux tells a process that its parent died.
 func endWithParent(*syscall.SysProcAttr) {}
 
+// memory would be a directory that keeps files in memory; there is none that is always there.
+const memory = ""
+
+func memoryFree() uint64 { return 0 }
+
 // commandLine returns what a process was started with; empty when there is none or it has ended.
 func commandLine(pid int) string {
 	out, err := exec.Command("ps", "-ww", "-o", "stat=,command=", "-p", strconv.Itoa(pid)).Output()
