@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -17,9 +18,15 @@ import (
 	"github.com/inboxd/inboxd/ordering"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(childVariable); url != "" {
+		childMain(url)
+		return
+	}
+	pgtest.Main(m)
+}
 
-// bench is a migrated database with a table of effects.
+// stage is a migrated database with a table of effects.
 type stage struct {
 	t     testing.TB
 	url   string

@@ -235,9 +235,8 @@ func testLogStartPassedWhileReading(b *bench) {
 	cfg.BatchRecords = 10
 	c := b.start(cfg, sink)
 	c.awaitMember(2)
-	value := noise(10_000)
 	for range 40 {
-		b.produce(topic, 0, 20, value)
+		b.produceNoise(topic, 0, 20, 10_000)
 	}
 	<-entered
 	b.deleteRecords(topic, 0, 800)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,6 +212,19 @@ func (b *bench) produce(topic string, partition int32, n int, value string) []*i
 	}
 	b.check(b.producer.Produce(b.ctx, records...))
 	return records
+}
+
+// produceNoise writes n records of a size that no codec makes much smaller.
+func (b *bench) produceNoise(topic string, partition int32, n, size int) {
+	b.Helper()
+	records := make([]*inbox.Record, n)
+	random := rand.NewChaCha8([32]byte{byte(partition)})
+	for i := range records {
+		value := make([]byte, size)
+		_, _ = random.Read(value)
+		records[i] = &inbox.Record{Value: value, Source: inbox.Source{Topic: topic, Partition: partition}}
+	}
+	b.check(b.producer.Produce(b.ctx, records...))
 }
 
 // newProducer forgets what the old one knew of topics.

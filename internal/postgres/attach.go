@@ -65,7 +65,7 @@ func (d directory) evict(ctx context.Context) error {
 	defer cancel()
 	mode := Clean
 	if d.temp {
-		mode = Crash
+		mode = Immediate
 	}
 	err := endProcess(ctx, p.pid, mode, func(ctx context.Context) error {
 		return poll(ctx, func() bool { return !alive(p.pid) })

@@ -83,6 +83,7 @@ func (c Config) settings(port int) map[string]string {
 	if c.Fast {
 		// Commits stay synchronous: with synchronous_commit off a killed server forgets some.
 		s["fsync"] = "off"
+		s["dynamic_shared_memory_type"] = "mmap" // goes with the data of a server that was killed
 		s["full_page_writes"] = "off"
 		s["max_wal_size"] = "256MB"
 		s["max_connections"] = "300"

@@ -43,8 +43,9 @@ func (s *Server) openReused(ctx context.Context) error {
 	if err := s.dir.evict(ctx); err != nil {
 		return err
 	}
-	// Without fsync, data is whole only after a clean end.
-	if _, err := os.Stat(s.dir.pid()); err == nil {
+	// Without fsync, data is whole after a clean end, or if no power cut can have come between.
+	_, err := os.Stat(s.dir.pid())
+	if err == nil && !inMemory(s.dir.path) {
 		if err := s.dir.discard(); err != nil {
 			return err
 		}
@@ -53,11 +54,11 @@ func (s *Server) openReused(ctx context.Context) error {
 	if err := os.Truncate(filepath.Join(s.dir.data(), "postgresql.auto.conf"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	fresh, err := s.dir.major()
+	major, err := s.dir.major()
 	if err != nil {
 		return err
 	}
-	if err := s.open(ctx); err != nil || fresh == 0 {
+	if err := s.open(ctx); err != nil || major == 0 {
 		return err
 	}
 	return s.empty(ctx)

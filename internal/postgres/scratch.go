@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // memoryWanted is how much has to be free in memory for it to hold the data of tests.
@@ -20,6 +21,8 @@ func Scratch() string {
 	}
 	return os.TempDir()
 }
+
+func inMemory(path string) bool { return memory != "" && strings.HasPrefix(path, memory+"/") }
 
 // bases are the directories that temporary ones may be in, the preferred ones first.
 func bases(fast bool) []string {
