@@ -59,6 +59,8 @@ func (o *outage) over() {
 	if o.since.IsZero() {
 		return
 	}
-	o.log.Info("the database is back", "after", time.Since(o.since).Round(time.Millisecond).String())
-	o.since, o.said = time.Time{}, time.Time{}
+	if !o.said.Before(o.since) {
+		o.log.Info("the database is back", "after", time.Since(o.since).Round(time.Millisecond).String())
+	}
+	o.since = time.Time{}
 }

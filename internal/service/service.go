@@ -1,0 +1,129 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/inboxd/inboxd/handlers"
+	"github.com/inboxd/inboxd/inbox"
+	jsonformat "github.com/inboxd/inboxd/inbox/json"
+	"github.com/inboxd/inboxd/inbox/kafka"
+	"github.com/inboxd/inboxd/internal/config"
+	"github.com/inboxd/inboxd/ordering"
+)
+
+// Options say what a Service is made of. All are needed but the last three.
+type Options struct {
+	Config   *config.Config
+	Pool     *pgxpool.Pool
+	Registry *handlers.Registry // must not change any more
+	Log      *slog.Logger
+	// LanesOnly reads nothing from Kafka.
+	LanesOnly bool
+	// UntilIdle ends Run when no lane can run any more; it needs LanesOnly.
+	UntilIdle bool
+	// Sweep and Commit are shorter intervals for tests; 0: the defaults.
+	Sweep, Commit time.Duration
+}
+
+// Service ingests records and runs lanes. Make one with New, run it once.
+type Service struct {
+	Processor *ordering.Processor
+	Ingester  *inbox.Ingester
+	Store     *inbox.Store
+
+	source *kafka.Source // nil: lanes only
+	cfg    *config.Config
+	log    *slog.Logger
+}
+
+// New puts a Service together and connects to nothing. Its error is a mistake in
+// the configuration.
+func New(o Options) (*Service, error) {
+	s := &Service{cfg: o.Config, log: o.Log}
+	var err error
+	if s.Processor, err = ordering.New(o.Pool, o.Registry, s.lanes(o)); err != nil {
+		return nil, err
+	}
+	s.Store = inbox.NewStore(o.Pool, o.Config.Database.Schema,
+		inbox.OnStored(s.Processor.Wake), inbox.ForProcess(s.Processor.ProcessID))
+	decoder, err := Decoder(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	s.Ingester = &inbox.Ingester{Store: s.Store, Decoder: decoder, Ignored: o.Registry.Ignores, Log: o.Log}
+	if o.LanesOnly {
+		return s, nil
+	}
+	if o.UntilIdle {
+		return nil, errors.New("a service that ingests has no end: UntilIdle needs LanesOnly")
+	}
+	s.source, err = s.kafka(o)
+	return s, err
+}
+
+// Decoder is what makes events of records by the configuration.
+func Decoder(c *config.Config) (inbox.Decoder, error) {
+	switch c.Kafka.Format {
+	case jsonformat.JSON, jsonformat.Raw, jsonformat.Auto:
+	default:
+		return nil, fmt.Errorf("kafka.format is %q, but this version knows %s, %s and %s only",
+			c.Kafka.Format, jsonformat.Auto, jsonformat.JSON, jsonformat.Raw)
+	}
+	f := c.Kafka.Fields
+	decoder, err := jsonformat.New(jsonformat.Config{
+		Format: c.Kafka.Format,
+		Fields: jsonformat.Fields{
+			EventID: f.EventID, AggregateID: f.AggregateID, EventType: f.EventType,
+			Sequence: f.Sequence, OccurredAt: f.OccurredAt,
+		},
+		Tombstones: c.Kafka.Tombstones,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	return decoder, nil
+}
+
+// poolReserve is how many of the pool's connections are not the workers': the
+// heartbeat, the sweep and the settler must not wait for a slow handler, and
+// neither must ingest.
+const poolReserve = 5
+
+// lanes is the processor's configuration.
+func (s *Service) lanes(o Options) ordering.Config {
+	l := s.cfg.Lanes
+	workers := max(1, min(l.Workers, int(o.Pool.Config().MaxConns)-poolReserve))
+	if workers < l.Workers {
+		s.log.Warn("fewer workers than configured: database.max_connections leaves room for no more",
+			"workers", workers, "configured", l.Workers, "max_connections", s.cfg.Database.MaxConnections)
+	}
+	drain := l.Drain
+	if drain == 0 { // none, where ordering's 0 is its default
+		drain = -1
+	}
+	return ordering.Config{
+		Schema: s.cfg.Database.Schema, Workers: workers, Batch: l.Batch,
+		HandlerTimeout: l.HandlerTimeout, Lease: l.Lease, Drain: drain,
+		Retry:     ordering.Retry{Initial: l.Retry.Initial, Max: l.Retry.Max, Attempts: l.Retry.Attempts},
+		UntilIdle: o.UntilIdle, Sweep: o.Sweep, Log: s.log,
+	}
+}
+
+// kafka makes the source.
+func (s *Service) kafka(o Options) (*kafka.Source, error) {
+	k := s.cfg.Kafka
+	start, err := kafka.ParseStart(k.Start)
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	return kafka.New(kafka.Config{
+		Brokers: k.Brokers, Group: k.Group, Topics: k.Topics, Start: start,
+		StopTimeout:    max(time.Second, min(s.cfg.Lanes.Drain, 10*time.Second)),
+		CommitInterval: o.Commit, Log: s.log,
+	}, s.Ingester)
+}
