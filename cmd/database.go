@@ -117,8 +117,12 @@ func (a *app) devDirectory() (dev.Directory, error) {
 
 // close closes the pool and, if this process started the development server,
 // stops it.
-func (d *database) close() {
-	if d.pool != nil {
+func (d *database) close() { d.end(true) }
+
+// end is close. If whole is false, something has not returned its connection,
+// and the pool ends with the process.
+func (d *database) end(whole bool) {
+	if d.pool != nil && whole {
 		d.pool.Close()
 	}
 	if d.dev != nil {

@@ -14,6 +14,9 @@ import (
 // commands makes every command of the root, in the order of its help. A new
 // command's function is added here.
 var commands = []func(*app) *cobra.Command{
+	newServeCmd,
+	newMigrateCmd,
+	newIngestCmd,
 	newConfigCmd,
 	newVersionCmd,
 }

@@ -86,10 +86,10 @@ func (l *lane) done(n int) {
 // own; alone is counted down with each turn that was quick.
 const aloneTurns = 32
 
-// Lanes that share a transaction wait for one another. A call of a handler, or
-// a lane's part of a turn, that takes longer than slowAfter gives its lane turns
-// of its own, and ends the turn early; so does a whole turn that takes longer
-// than slowTurn, for each of its lanes until it shows which one it was.
+// Lanes that share a transaction wait for one another. A call of a handler that
+// takes longer than slowAfter gives its lane turns of its own. A turn begins no
+// further lane after half of slowTurn; one that takes longer than slowTurn gives
+// each of its lanes a turn of its own, until it shows which one it was.
 const (
 	slowAfter = 20 * time.Millisecond
 	slowTurn  = 100 * time.Millisecond

@@ -74,7 +74,7 @@ func (t *turn) run(ctx context.Context) (err error) {
 		if n > 0 {
 			t.plans = append(t.plans, plan{l, n})
 		}
-		if t.open && time.Since(started) > slowAfter {
+		if t.open && time.Since(started) > slowTurn/2 {
 			break // what is done is committed before others have to wait
 		}
 	}

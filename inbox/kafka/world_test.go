@@ -76,9 +76,14 @@ func (b *bench) topic(name string, partitions int32) string {
 
 func (b *bench) create(topic string, partitions int32) {
 	b.Helper()
+	b.createReplicated(topic, partitions, 1)
+}
+
+func (b *bench) createReplicated(topic string, partitions int32, replicas int16) {
+	b.Helper()
 	req := kmsg.NewPtrCreateTopicsRequest()
 	rt := kmsg.NewCreateTopicsRequestTopic()
-	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, replicas
 	limit := kmsg.NewCreateTopicsRequestTopicConfig()
 	limit.Name, limit.Value = "max.message.bytes", kmsg.StringPtr("20000000")
 	rt.Configs = append(rt.Configs, limit)

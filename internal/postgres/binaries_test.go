@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"github.com/inboxd/inboxd/internal/postgres"
 )
 
-// These change the environment, so they do not run in parallel.
+// Those that change the environment do not run in parallel.
 
 func TestBinVariableThatIsWrong(t *testing.T) {
 	old := t.TempDir()
@@ -44,13 +43,13 @@ func TestBinVariableChooses(t *testing.T) {
 }
 
 func TestNoBinariesAndNoNetwork(t *testing.T) {
-	t.Setenv(postgres.BinVariable, "download")
-	t.Setenv("HOME", pgtest.Dir(t))
-	t.Setenv("XDG_CACHE_HOME", "")
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	_, err := postgres.Start(t.Context(), postgres.Config{})
-	if !errors.Is(err, postgres.ErrNoBinaries) || !strings.Contains(err.Error(), "Install PostgreSQL") {
-		t.Errorf("err = %v", err)
+	t.Parallel()
+	_, said := ownerProcess(t, "", postgres.BinVariable+"=download", "HOME="+pgtest.Dir(t), "XDG_CACHE_HOME=",
+		"HTTPS_PROXY=http://127.0.0.1:1") // where nobody listens
+	for _, sentence := range []string{postgres.ErrNoBinaries.Error(), "download of 18", "Install PostgreSQL", postgres.BinVariable} {
+		if !strings.Contains(said, sentence) {
+			t.Errorf("%q is not in: %s", sentence, said)
+		}
 	}
 }
 

@@ -40,6 +40,9 @@ func downloadBinaries(ctx context.Context, c Config, a account, major int) (bina
 	if b, ok := downloaded(ctx, a, major); ok {
 		return b, nil
 	}
+	if err := ctx.Err(); err != nil {
+		return binaries{}, err
+	}
 	release, ok := releaseOf(major)
 	if !ok {
 		return binaries{}, fmt.Errorf("%w: PostgreSQL %d cannot be downloaded: install it, or set %s to its bin directory",

@@ -83,7 +83,7 @@ func (s *Server) launch(ctx context.Context, port int) error {
 	}
 	s.port = port
 	if err := s.ready(ctx); err != nil {
-		return errors.Join(s.failure(err), s.shutdown(context.WithoutCancel(ctx), Crash))
+		return errors.Join(s.failure(err), s.shutdown(context.WithoutCancel(ctx), Immediate))
 	}
 	s.config.logger().Debug("PostgreSQL started", "dir", s.dir.path, "port", port,
 		"version", s.binaries.major, "took", time.Since(begin))

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -40,10 +41,20 @@ func beOwner(dir string) {
 }
 
 // owner starts a process that owns the server of a directory. It returns what kills it, and the server's URL.
-func owner(t *testing.T, dir string) (kill func(), url string) {
+func owner(t *testing.T, dir string, env ...string) (kill func(), url string) {
+	t.Helper()
+	kill, said := ownerProcess(t, dir, env...)
+	if !strings.HasPrefix(said, "postgres://") {
+		t.Fatalf("the owner said: %s", said)
+	}
+	return kill, said
+}
+
+// ownerProcess is owner for one that may fail: it returns the URL or the error.
+func ownerProcess(t *testing.T, dir string, env ...string) (kill func(), said string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), ownerVariable+"="+dir)
+	cmd.Env = append(append(os.Environ(), ownerVariable+"="+dir), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -53,12 +64,11 @@ func owner(t *testing.T, dir string) (kill func(), url string) {
 	}
 	kill = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	t.Cleanup(kill)
-	line := make([]byte, 1024)
-	n, err := out.Read(line)
-	if err != nil || !strings.HasPrefix(string(line), "postgres://") {
-		t.Fatalf("owner said %q: %v", line[:n], err)
+	said, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the owner said %q: %v", said, err)
 	}
-	return kill, strings.TrimSpace(string(line[:n]))
+	return kill, strings.TrimSpace(said)
 }
 
 // start starts a server that is stopped at the end of the test.

@@ -30,7 +30,7 @@ func startReused(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	if err = s.openReused(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrPortTaken) {
-		err = errors.Join(s.shutdown(ctx, Crash), s.dir.discard(), s.open(ctx))
+		err = errors.Join(s.shutdown(ctx, Immediate), s.dir.discard(), s.open(ctx))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.release())

@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/inbox"
+)
+
+// DB is what an Admin needs of a pool or a connection; *pgxpool.Pool and
+// *pgx.Conn have it.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Admin looks at lanes and changes them. It is safe for concurrent use if its DB
+// is.
+type Admin struct {
+	db     DB
+	schema string // quoted
+}
+
+// New makes an Admin on db, for the given schema ("": inbox.DefaultSchema).
+func New(db DB, schema string) *Admin {
+	if schema == "" {
+		schema = inbox.DefaultSchema
+	}
+	return &Admin{db: db, schema: pgx.Identifier{schema}.Sanitize()}
+}
+
+// By says on whose behalf something is changed.
+type By struct {
+	// Actor is the person or program. The audit has the database's user before
+	// it: "shop/ada". Empty: the database's user alone.
+	Actor string
+	// Reason is why; some changes need one.
+	Reason string
+}
+
+// in puts the schema into a statement.
+func (a *Admin) in(sql string) string {
+	return strings.ReplaceAll(sql, "{schema}", a.schema)
+}
+
+// read runs f in one snapshot.
+func (a *Admin) read(ctx context.Context, f func(pgx.Tx) error) error {
+	tx, err := a.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it changed nothing
+	return f(tx)
+}
+
+// storable reports whether PostgreSQL can hold the text; nothing is stored
+// under a name that it cannot.
+func storable(s string) bool {
+	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
+}
+
+// cleaned makes a text storable.
+func cleaned(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

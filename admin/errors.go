@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotFound is in every error about an aggregate, event or quarantined
+	// record that does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrRefused is in every error about a change that was not made because the
+	// state of things does not allow it, or is no longer what was seen.
+	ErrRefused = errors.New("refused")
+)
+
+// NotFoundError says what does not exist. It is ErrNotFound.
+type NotFoundError struct {
+	// Message is the whole sentence.
+	Message string
+}
+
+func (e *NotFoundError) Error() string { return e.Message }
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// RefusedError says why a lane was not changed. It is ErrRefused.
+type RefusedError struct {
+	// AggregateID names the lane.
+	AggregateID string
+	// Message is the whole sentence.
+	Message string
+}
+
+func (e *RefusedError) Error() string { return e.Message }
+
+// Is makes errors.Is(err, ErrRefused) true.
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+
+func notFound(format string, args ...any) error {
+	return &NotFoundError{fmt.Sprintf(format, args...)}
+}
+
+func refused(aggregate, format string, args ...any) error {
+	return &RefusedError{aggregate, fmt.Sprintf(format, args...)}
+}

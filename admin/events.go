@@ -1,0 +1,212 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// EventFilter says which events are meant. The zero EventFilter means all.
+type EventFilter struct {
+	// AggregateID is the one aggregate whose events are listed.
+	AggregateID string
+	// Type is the event type.
+	Type string
+	// From and Until bound Event.ReceivedAt: From ≤ it < Until. Zero: no bound.
+	From, Until time.Time
+	// Limit is how many events there are at most. 0: all.
+	Limit int
+}
+
+func (f EventFilter) validate() error {
+	switch {
+	case f.Limit < 0:
+		return fmt.Errorf("the limit is %d, but must not be negative", f.Limit)
+	case !f.From.IsZero() && !f.Until.IsZero() && !f.From.Before(f.Until):
+		return fmt.Errorf("no time is both at or after %s and before %s", f.From.Format(time.RFC3339), f.Until.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// conditions are those on the inbox, as i, without the aggregate.
+func (f EventFilter) conditions() *query {
+	q := &query{}
+	q.and("true")
+	if f.Type != "" {
+		q.and("i.event_type = " + q.arg(cleaned(f.Type)))
+	}
+	if !f.From.IsZero() {
+		q.and("i.received_at >= " + q.arg(f.From))
+	}
+	if !f.Until.IsZero() {
+		q.and("i.received_at < " + q.arg(f.Until))
+	}
+	return q
+}
+
+// By the unique constraint on aggregates.
+const laneIDSQL = `select lane_id from {schema}.aggregates where aggregate_id = $1`
+
+// laneID finds the number of an aggregate's lane.
+func (a *Admin) laneID(ctx context.Context, aggregate string) (int64, error) {
+	if !storable(aggregate) {
+		return 0, noAggregate(aggregate)
+	}
+	var id int64
+	err := a.db.QueryRow(ctx, a.in(laneIDSQL), aggregate).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, noAggregate(aggregate)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find aggregate %q: %w", aggregate, err)
+	}
+	return id, nil
+}
+
+func noAggregate(aggregate string) error {
+	return notFound("there is no aggregate %q: no event of it was ever stored", aggregate)
+}
+
+// Events lists events: those of one aggregate in the order of their positions;
+// else the newest first. An aggregate's events are found by index; without one,
+// the inbox is searched. It ends at the first error.
+func (a *Admin) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		err := f.validate()
+		if err == nil && f.AggregateID != "" {
+			err = a.eachOfLane(ctx, f, yield)
+		} else if err == nil {
+			err = a.eachNewest(ctx, f, yield)
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// errEnough says that yield wants no more.
+var errEnough = errors.New("enough")
+
+// eachOfLane reads pages by the primary key of the inbox.
+func (a *Admin) eachOfLane(ctx context.Context, f EventFilter, yield func(Event, error) bool) error {
+	lane, err := a.laneID(ctx, f.AggregateID)
+	if err != nil {
+		return err
+	}
+	left, after := f.Limit, int64(0)
+	for {
+		size := PageSize
+		if f.Limit > 0 {
+			size = min(left, PageSize)
+		}
+		q := f.conditions()
+		q.and("i.lane_id = " + q.arg(lane))
+		q.and("i.position > " + q.arg(after))
+		n := 0
+		err := a.eachEvent(ctx, q, "i.position", "picked.position", size, func(e Event, err error) bool {
+			n, after = n+1, e.Position
+			return yield(e, err)
+		})
+		if err != nil {
+			return err
+		}
+		if left -= n; n < size || left == 0 {
+			return nil
+		}
+	}
+}
+
+// eachNewest reads all in one statement: no index has this order, so that each
+// page would search the inbox again.
+func (a *Admin) eachNewest(ctx context.Context, f EventFilter, yield func(Event, error) bool) error {
+	return a.eachEvent(ctx, f.conditions(),
+		"i.received_at desc, i.lane_id desc, i.position desc",
+		"picked.received_at desc, picked.lane_id desc, picked.position desc", f.Limit, yield)
+}
+
+// eachEvent picks events and then looks at each of them through the view. The
+// error is errEnough when yield wanted no more.
+func (a *Admin) eachEvent(ctx context.Context, q *query, order, again string, limit int, yield func(Event, error) bool) error {
+	sql := `select ` + eventColumnsSQL + `
+from (
+	select i.lane_id, i.position, i.segment, i.received_at
+	from {schema}.inbox i
+	where ` + strings.Join(q.where, "\n\t\tand ") + `
+	order by ` + order + `
+	limit nullif(` + q.arg(limit) + `::bigint, 0)
+) picked
+join {schema}.events e on e.lane_id = picked.lane_id and e.position = picked.position and e.segment = picked.segment
+order by ` + again
+	rows, err := a.db.Query(ctx, a.in(sql), q.args...)
+	if err != nil {
+		return fmt.Errorf("list events: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		e, err := scanEvent(rows)
+		if err != nil {
+			return fmt.Errorf("list events: %w", err)
+		}
+		if !yield(e, nil) {
+			return errEnough
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("list events: %w", err)
+	}
+	return nil
+}
+
+// CountEvents answers how many events the filter means; Limit does not count.
+func (a *Admin) CountEvents(ctx context.Context, f EventFilter) (int, error) {
+	if err := f.validate(); err != nil {
+		return 0, err
+	}
+	q := f.conditions()
+	if f.AggregateID != "" {
+		lane, err := a.laneID(ctx, f.AggregateID)
+		if err != nil {
+			return 0, err
+		}
+		q.and("i.lane_id = " + q.arg(lane))
+	}
+	var n int
+	sql := `select count(*) from {schema}.inbox i where ` + strings.Join(q.where, " and ")
+	if err := a.db.QueryRow(ctx, a.in(sql), q.args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count events: %w", err)
+	}
+	return n, nil
+}
+
+// By the unique constraint on the inbox, in each of its segments.
+const eventSQL = `select ` + eventColumnsSQL + `, e.payload
+from {schema}.events e
+where e.event_id = $1
+order by e.segment desc
+limit 1`
+
+// Event looks an event up by its id.
+func (a *Admin) Event(ctx context.Context, id string) (*EventDetail, error) {
+	if !storable(id) {
+		return nil, noEvent(id)
+	}
+	var d EventDetail
+	var err error
+	d.Event, err = scanEvent(a.db.QueryRow(ctx, a.in(eventSQL), id), &d.Payload)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, noEvent(id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read event %q: %w", id, err)
+	}
+	return &d, nil
+}
+
+func noEvent(id string) error {
+	return notFound("there is no event %q in the inbox", id)
+}

@@ -1,0 +1,285 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PageSize is how many lanes a page has at most.
+const PageSize = 500
+
+// Page is a part of a list of lanes.
+type Page struct {
+	Lanes []Lane
+	// Next is Filter.After for the page that follows; empty: there is none.
+	Next string
+}
+
+// Lanes lists the lanes that the filter means, the most urgent state first, and
+// in it those that have waited longest; lanes that can run, and any list by
+// fingerprint, are in the order in which their aggregates were first heard of.
+// It ends at the first error.
+func (a *Admin) Lanes(ctx context.Context, f Filter) iter.Seq2[Lane, error] {
+	return func(yield func(Lane, error) bool) {
+		left := f.Limit
+		for {
+			f.Limit = PageSize
+			if left > 0 {
+				f.Limit = min(left, PageSize)
+			}
+			page, err := a.LanesPage(ctx, f)
+			if err != nil {
+				yield(Lane{}, err)
+				return
+			}
+			for _, l := range page.Lanes {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if left > 0 {
+				left -= len(page.Lanes)
+				if left == 0 {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			f.After = page.Next
+		}
+	}
+}
+
+// LanesPage lists one page, for who keeps the place between two requests.
+func (a *Admin) LanesPage(ctx context.Context, f Filter) (Page, error) {
+	limit := min(f.Limit, PageSize)
+	if limit == 0 {
+		limit = PageSize
+	}
+	lanes, next, err := a.page(ctx, selection{Filter: f}, limit)
+	return Page{lanes, next}, err
+}
+
+// CountLanes answers how many lanes the filter means; Limit and After do not
+// count.
+func (a *Admin) CountLanes(ctx context.Context, f Filter) (int, error) {
+	return a.count(ctx, selection{Filter: f})
+}
+
+// selection is a Filter and what bulk changes add to it.
+type selection struct {
+	Filter
+	states []State   // only these; empty: any
+	before time.Time // held since then at least; zero: no matter
+}
+
+func (a *Admin) count(ctx context.Context, s selection) (int, error) {
+	if err := s.validate(); err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, sec := range s.sections() {
+		q := sec.query(s)
+		var n int
+		if err := a.db.QueryRow(ctx, a.in(q.countSQL()), q.args...).Scan(&n); err != nil {
+			return 0, fmt.Errorf("count lanes: %w", err)
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// page reads up to limit lanes after s.After, and answers where to go on.
+func (a *Admin) page(ctx context.Context, s selection, limit int) ([]Lane, string, error) {
+	if err := s.validate(); err != nil {
+		return nil, "", err
+	}
+	at, err := parsePlace(s.After)
+	if err != nil {
+		return nil, "", err
+	}
+	sections := s.sections()
+	if at.section != "" {
+		i := slices.IndexFunc(sections, func(sec section) bool { return sec.name == at.section })
+		if i < 0 {
+			return nil, "", fmt.Errorf("%q is where a page of another list ended", s.After)
+		}
+		sections = sections[i:]
+	}
+	var lanes []Lane
+	for _, sec := range sections {
+		q := sec.query(s)
+		if sec.name == at.section {
+			q.after(sec, at)
+		}
+		sql := q.listSQL(sec, limit-len(lanes)) // it adds an argument
+		found, err := a.lanes(ctx, sql, q.args)
+		if err != nil {
+			return nil, "", err
+		}
+		lanes = append(lanes, found...)
+		if len(lanes) == limit {
+			last := lanes[limit-1]
+			return lanes, place{sec.name, last.held, last.id}.String(), nil
+		}
+	}
+	return lanes, "", nil
+}
+
+func (a *Admin) lanes(ctx context.Context, sql string, args []any) ([]Lane, error) {
+	rows, err := a.db.Query(ctx, a.in(sql), args...)
+	if err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
+	}
+	lanes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Lane, error) { return scanLane(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
+	}
+	return lanes, nil
+}
+
+// section is one part of a list: lanes that one index has in the list's order.
+type section struct {
+	name   string
+	where  string
+	byTime bool // in order of (since, lane_id), else of lane_id
+}
+
+var (
+	// By the index lanes_held.
+	stuckSection   = section{string(Stuck), `l.state = 'stuck'`, true}
+	pausedSection  = section{string(Paused), `l.state = 'paused'`, true}
+	waitingSection = section{string(Waiting), `l.state = 'waiting'`, true}
+	backoffSection = section{string(Backoff), `l.state = 'backoff' and not ` + runningSQL, true}
+	// By the primary key of lanes, for the few that run.
+	runningSection = section{string(Running), runningSQL, false}
+	// By the index aggregates_pending: a lane that is ready is never parked.
+	readySection = section{string(Ready), `a.pending and not a.parked and l.state = 'ready'
+	and a.last_position > l.cursor and not ` + runningSQL, false}
+	// All lanes, by the primary key: only when asked for.
+	idleSection = section{string(Idle), `l.state = 'ready' and a.last_position <= l.cursor`, false}
+	// By the index lanes_error.
+	errorSection = section{"error", `not (l.state = 'ready' and a.last_position <= l.cursor)`, false}
+)
+
+// sections are the parts of the list, in its order.
+func (s selection) sections() []section {
+	all := []section{stuckSection, pausedSection, waitingSection, backoffSection, runningSection, readySection, idleSection}
+	if s.Error != "" && s.State == "" {
+		return []section{errorSection}
+	}
+	var chosen []section
+	for _, sec := range all {
+		state := State(sec.name)
+		switch {
+		case s.State != "" && s.State != state, s.State == "" && state == Idle,
+			len(s.states) > 0 && !slices.Contains(s.states, state):
+			continue
+		}
+		if s.Error != "" {
+			sec.byTime = false // the index lanes_error is in the other order
+		}
+		chosen = append(chosen, sec)
+	}
+	return chosen
+}
+
+// query is a statement about the lanes of one section.
+type query struct {
+	where []string
+	args  []any
+	head  bool // a condition is about the head
+}
+
+func (q *query) arg(v any) string {
+	q.args = append(q.args, v)
+	return fmt.Sprintf("$%d", len(q.args))
+}
+
+func (q *query) and(condition string) { q.where = append(q.where, condition) }
+
+func (sec section) query(s selection) *query {
+	q := &query{}
+	q.and(sec.where)
+	if s.Error != "" {
+		q.and("l.error_fingerprint = " + q.arg(cleaned(s.Error)))
+	}
+	if s.Type != "" {
+		q.head = true
+		q.and("h.event_type = " + q.arg(cleaned(s.Type)))
+	}
+	if s.OlderThan > 0 {
+		q.olderThan(sec, s.OlderThan)
+	}
+	if len(s.states) > 0 && sec.name == errorSection.name {
+		q.and("l.state = any(" + q.arg(s.states) + "::text[])")
+	}
+	if !s.before.IsZero() {
+		q.and("l.since <= " + q.arg(s.before))
+	}
+	return q
+}
+
+func (q *query) olderThan(sec section, d time.Duration) {
+	limit := "now() - " + q.arg(d) + "::interval"
+	switch sec.name {
+	case string(Idle):
+		q.and("false")
+	case string(Ready), string(Running):
+		q.head = true
+		q.and("h.received_at <= " + limit)
+	case errorSection.name:
+		q.head = true
+		q.and("case when l.state = 'ready' or " + runningSQL + " then h.received_at else l.since end <= " + limit)
+	default:
+		q.and("l.since <= " + limit)
+	}
+}
+
+// after has the query go on behind a lane.
+func (q *query) after(sec section, at place) {
+	if sec.byTime {
+		q.and("(l.since, l.lane_id) > (" + q.arg(at.since) + ", " + q.arg(at.lane) + ")")
+		return
+	}
+	q.and(sec.key() + " > " + q.arg(at.lane))
+}
+
+// key is the column by which a section not in order of time is ordered: that of
+// the index that finds it.
+func (sec section) key() string {
+	if sec.name == string(Ready) {
+		return "a.lane_id"
+	}
+	return "l.lane_id"
+}
+
+func (q *query) listSQL(sec section, limit int) string {
+	order := sec.key()
+	if sec.byTime {
+		order = "l.since, l.lane_id"
+	}
+	return `select ` + laneColumnsSQL + `
+from ` + laneTablesSQL + `
+` + headSQL + `
+where ` + strings.Join(q.where, "\n\tand ") + `
+order by ` + order + `
+limit ` + q.arg(limit)
+}
+
+func (q *query) countSQL() string {
+	head := ""
+	if q.head {
+		head = headSQL + "\n"
+	}
+	return `select count(*)
+from ` + laneTablesSQL + `
+` + head + `where ` + strings.Join(q.where, "\n\tand ")
+}

@@ -1,0 +1,106 @@
+package inbox_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/inbox"
+)
+
+// copiedTable has the shape and the indexes of a segment of inbox.
+const copiedTable = `create table copied (like inboxd.inbox including defaults including constraints including indexes)`
+
+var copiedColumns = []string{"lane_id", "position", "received_at", "occurred_at", "sequence", "source_offset",
+	"source_partition", "segment", "event_id", "aggregate_id", "event_type", "source_topic", "headers", "payload"}
+
+// feed is what a partition of a topic delivers: ids without an order, as UUIDs
+// are, and aggregates that take turns.
+func feed(round, n, aggregates int) []inbox.Event {
+	all := make([]inbox.Event, n)
+	for i := range all {
+		id := uint64(round*n+i+1) * 0x9e3779b97f4a7c15
+		all[i] = inbox.Event{
+			ID:          fmt.Sprintf("%016x-%016x", id, id*0xbf58476d1ce4e5b9),
+			AggregateID: fmt.Sprintf("account-%d", (i*7)%aggregates),
+			Type:        "AmountDebited",
+			Payload:     fmt.Appendf(nil, `{"amount":%d,"currency":"EUR","note":"payment"}`, i),
+			Source:      inbox.Source{Topic: "payments", Partition: 3, Offset: int64(round*n + i)},
+		}
+	}
+	return all
+}
+
+// rows are the events as rows of inbox.
+func rows(all []inbox.Event, last map[string]int64, at time.Time) [][]any {
+	out := make([][]any, len(all))
+	for i := range all {
+		e := &all[i]
+		last[e.AggregateID]++
+		lane := int64(len(e.AggregateID)) << 32
+		for _, c := range []byte(e.AggregateID) {
+			lane = lane*31 + int64(c)
+		}
+		out[i] = []any{lane, last[e.AggregateID], at, at, nil, e.Source.Offset,
+			e.Source.Partition, 1, e.ID, e.AggregateID, e.Type, e.Source.Topic, nil, e.Payload}
+	}
+	return out
+}
+
+const benchBatch, benchBatches = 1000, 40
+
+// copyTime is the time of one COPY of the rows, and putTime that of batches of
+// Put of the same events.
+func (s *stage) copyTime(feeds [][]inbox.Event) time.Duration {
+	s.t.Helper()
+	last := map[string]int64{}
+	var all [][]any
+	for _, f := range feeds {
+		all = append(all, rows(f, last, time.Now())...)
+	}
+	started := time.Now()
+	_, err := s.pool.CopyFrom(s.t.Context(), pgx.Identifier{"copied"}, copiedColumns, pgx.CopyFromRows(all))
+	must(s.t, err)
+	return time.Since(started)
+}
+
+func (s *stage) putTime(feeds [][]inbox.Event) time.Duration {
+	s.t.Helper()
+	started := time.Now()
+	for _, f := range feeds {
+		_, err := s.store.Put(s.t.Context(), f)
+		must(s.t, err)
+	}
+	return time.Since(started)
+}
+
+// BenchmarkPut compares storing batches of small events with one COPY of the
+// same rows into a table like inbox, with its indexes: median of rounds.
+func BenchmarkPut(b *testing.B) {
+	for _, aggregates := range []int{1, 100, 1000, 100_000} {
+		b.Run(fmt.Sprintf("aggregates=%d", aggregates), func(b *testing.B) {
+			s := setup(b)
+			s.exec(copiedTable)
+			var copied, put []time.Duration
+			for b.Loop() {
+				var feeds [][]inbox.Event
+				for i := range benchBatches {
+					feeds = append(feeds, feed(len(put)*benchBatches+i, benchBatch, aggregates))
+				}
+				copied = append(copied, s.copyTime(feeds))
+				put = append(put, s.putTime(feeds))
+			}
+			slices.Sort(copied)
+			slices.Sort(put)
+			c, p := copied[len(copied)/2], put[len(put)/2]
+			n := float64(benchBatch * benchBatches)
+			b.ReportMetric(n/c.Seconds(), "copy/s")
+			b.ReportMetric(n/p.Seconds(), "put/s")
+			b.ReportMetric(c.Seconds()/p.Seconds(), "ratio")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
