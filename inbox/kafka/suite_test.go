@@ -31,8 +31,11 @@ func suite(t *testing.T, w world) {
 		{"slow sink", testSlowSink},
 		{"bounded buffer", testBoundedBuffer},
 		{"rebalance", testRebalance},
+		{"rebalance waits for Ingest", testRebalanceWaits},
+		{"paused over a rebalance", testPausedOverRebalance},
 		{"member frozen out", testMemberFrozenOut},
 		{"topic made again", testTopicMadeAgain},
+		{"topic made again shorter", testTopicMadeAgainShorter},
 		{"topic made again while stopped", testTopicMadeAgainWhileStopped},
 		{"topic missing", testTopicMissing},
 		{"partitions added", testPartitionsAdded},
@@ -378,92 +381,4 @@ func testBoundedBuffer(b *bench) {
 		sink.awaitCount(b, topic, p, 8000)
 	}
 	sink.verifyOnce(b)
-}
-
-// Members come and go while records are written.
-func testRebalance(b *bench) {
-	topic := b.topic("t", 4)
-	sink := newMemory() // one for all members
-	const n = 60        // times 4 partitions times 20 records
-	written := make(chan error, 1)
-	go func() {
-		for range n {
-			for p := range int32(4) {
-				records := make([]*inbox.Record, 20)
-				for i := range records {
-					records[i] = &inbox.Record{Value: []byte("v"), Source: inbox.Source{Topic: topic, Partition: p}}
-				}
-				if err := b.producer.Produce(b.ctx, records...); err != nil {
-					written <- err
-					return
-				}
-			}
-			time.Sleep(20 * time.Millisecond) // spreads the writing over the rebalances
-		}
-		written <- nil
-	}()
-	var highest [4]int64
-	commitsGoForward := func() {
-		for p := range int32(4) {
-			got, _ := b.committed(topic, p)
-			if got < highest[p] {
-				b.Errorf("the offset of %d went from %d back to %d", p, highest[p], got)
-			}
-			highest[p] = max(highest[p], got)
-		}
-	}
-	stays := b.start(b.config(topic), sink)
-	stays.awaitMember(4)
-	for range 3 {
-		second := b.start(b.config(topic), sink)
-		second.awaitMember(2)
-		commitsGoForward()
-		third := b.start(b.config(topic), sink)
-		third.awaitMember(1)
-		commitsGoForward()
-		second.stop()
-		commitsGoForward()
-		third.stop()
-		stays.awaitMember(4)
-		commitsGoForward()
-	}
-	b.check(<-written)
-	for p := range int32(4) {
-		sink.awaitCount(b, topic, p, n*20)
-		b.awaitCommit(topic, p, n*20)
-	}
-	sink.verify(b)
-	b.Logf("%d of %d records came twice", sink.twice, sink.total())
-}
-
-// A member that the group has given up, and that does not know it yet, commits
-// nothing; what it stored comes again to the next one.
-func testMemberFrozenOut(b *bench) {
-	topic := b.topic("t", 1)
-	sink := newMemory()
-	entered, release := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	sink.before = func(_ context.Context, records []inbox.Record) error {
-		if once.CompareAndSwap(false, true) {
-			close(entered)
-			<-release
-		}
-		return nil
-	}
-	cfg := b.config(topic)
-	cfg.StopTimeout = time.Minute
-	old := b.start(cfg, sink)
-	b.produce(topic, 0, 5, "v")
-	<-entered
-	old.Crash() // it goes on, but neither heartbeats nor commits arrive
-
-	sink2 := newMemory()
-	b.start(b.config(topic), sink2)
-	sink2.awaitCount(b, topic, 0, 5)
-	b.awaitCommit(topic, 0, 5)
-	close(release)
-	old.stop()
-	if got, _ := b.committed(topic, 0); got != 5 {
-		b.Errorf("offset %d is committed", got)
-	}
 }

@@ -185,11 +185,16 @@ func (b *bench) committed(topic string, partition int32) (offset int64, metadata
 // commit sets an offset as a tool does, while no member is there.
 func (b *bench) commit(topic string, partition int32, offset int64) {
 	b.Helper()
+	b.commitMarked(topic, partition, offset, "")
+}
+
+func (b *bench) commitMarked(topic string, partition int32, offset int64, metadata string) {
+	b.Helper()
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = b.group, -1
 	rt := kmsg.NewOffsetCommitRequestTopic()
 	rp := kmsg.NewOffsetCommitRequestTopicPartition()
-	rp.Partition, rp.Offset, rp.LeaderEpoch = partition, offset, -1
+	rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata = partition, offset, -1, &metadata
 	rt.Topic, rt.Partitions = topic, append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(b.ctx, b.admin)

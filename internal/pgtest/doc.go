@@ -14,6 +14,9 @@
 // first test that asks for a database starts and Main stops. INBOXD_TEST_DATABASE_URL names
 // another server to use in its place; its user has to be allowed to create databases.
 //
+// The server is quick rather than safe: it keeps its data in memory where that can be, without fsync,
+// and takes over what an earlier test process left, emptied. What was committed survives a kill.
+//
 // A test that cannot have its server fails. It is never skipped.
 //
 // Main ends the process with status 1 when goroutines are left after the tests.

@@ -25,16 +25,6 @@ var cases = map[string]func(*testing.T){
 		pgtest.Database(t)
 		go func() { select {} }()
 	},
-	"connection": func(t *testing.T) {
-		config := parse(t, pgtest.Database(t))
-		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	},
 }
 
 // TestCase is the one test of a process that runCase starts.
@@ -140,9 +130,6 @@ func TestGoroutineThatIsLeftFailsThePackage(t *testing.T) {
 	out, ok := runCase(t, "goroutine")
 	if ok || !strings.Contains(out, "goroutines are left") || !strings.Contains(out, "--- PASS: TestCase") {
 		t.Errorf("passed %v: %s", ok, out)
-	}
-	if out, ok := runCase(t, "connection"); !ok {
-		t.Errorf("a connection that is left has no goroutine, and is closed: %s", out)
 	}
 }
 

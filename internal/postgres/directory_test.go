@@ -151,7 +151,7 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestDefaultDirIsReachable(t *testing.T) {
+func TestDefaultDirIsAbsolute(t *testing.T) {
 	t.Parallel()
 	dir, err := postgres.DefaultDir("dev")
 	if err != nil || !filepath.IsAbs(dir) {

@@ -54,9 +54,9 @@ func downloadBinaries(ctx context.Context, c Config, a account, major int) (bina
 	}
 	c.logger().Info("downloading PostgreSQL, once", "version", release, "to", cache)
 	if err := fetch(ctx, a, release, cache); err != nil {
-		return binaries{}, fmt.Errorf("%w: none of version %d or newer is installed, and the download of %s failed: %w. "+
-			"Install PostgreSQL, or set %s to the directory that holds initdb and postgres",
-			ErrNoBinaries, oldest, release, err, BinVariable)
+		return binaries{}, fmt.Errorf("%w: the download of %s failed: %w. "+
+			"Install PostgreSQL %d or newer, or set %s to the directory that holds initdb and postgres",
+			ErrNoBinaries, release, err, oldest, BinVariable)
 	}
 	return inspect(ctx, filepath.Join(cache, string(release), "bin"))
 }
