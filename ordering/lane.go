@@ -32,7 +32,7 @@ type lane struct {
 
 	failed  *failure // how the event at failed.position fared; to be recorded when it is the head
 	alone   int      // so many turns not to share a transaction
-	single  bool     // one event a transaction, to find out which one fails at commit
+	singles int      // so many events to run one by one, to find out which one fails
 	lost    int      // connections lost in a row while it ran alone
 	lostAt  int64    // turns this process had committed when the lane last lost one
 	stale   bool     // begin_careful counted an attempt that an outage cut
@@ -76,7 +76,8 @@ func (l *lane) done(n int) {
 	l.cursor = l.events[n-1].Position
 	l.events = l.events[n:]
 	l.attempts, l.crashes, l.lost = 0, 0, 0
-	l.traced, l.parked, l.single = false, false, false
+	l.traced, l.parked = false, false
+	l.singles = max(l.singles-n, 0)
 	if len(l.events) == 0 {
 		l.events = nil
 	}

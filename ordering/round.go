@@ -124,7 +124,7 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, err error) error {
 	var cause *turnError
 	if !errors.As(err, &cause) {
-		cause = &turnError{owner{index: -1}, err}
+		cause = &turnError{owner: owner{index: -1}, err: err}
 	}
 	if p.hard.Err() != nil {
 		p.cut(lanes, err)
@@ -141,7 +141,7 @@ func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, e
 		p.clashed(lanes, cause)
 		return nil
 	}
-	if len(lanes) > 1 && groupLimitHit(cause.err) {
+	if len(lanes) > 1 && (cause.hidden || groupLimitHit(cause.err)) {
 		p.isolate(lanes, cause.owner.lane)
 		return nil
 	}
@@ -150,19 +150,20 @@ func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, e
 	case l != nil && cause.owner.index >= 0:
 		l.failed = &failure{position: l.events[cause.owner.index].Position, err: cause.err}
 		l.alone = max(l.alone, 1)
-	case l != nil && !l.single:
-		l.single = true // several events were in the call that failed
+	case l != nil && l.singles == 0:
+		l.singles = p.cfg.Batch // several events were in the call that failed
 	case len(lanes) > 1:
 		p.isolate(lanes, nil)
-	case !lanes[0].single:
-		lanes[0].single = true // failed at the commit; one by one shows which
+	case lanes[0].singles == 0:
+		lanes[0].singles = p.cfg.Batch // failed at the commit; one by one shows which
 	default:
 		lanes[0].failed = &failure{position: lanes[0].cursor + 1, err: cause.err}
 	}
 	return nil
 }
 
-// groupLimitHit reports that a statement met the short limits of a shared turn.
+// groupLimitHit reports that a statement met the short limits of a shared turn:
+// its event runs again without them before it loses an attempt.
 func groupLimitHit(err error) bool {
 	return fault.State(err) == "57014" // query_canceled
 }

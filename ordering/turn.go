@@ -46,6 +46,8 @@ type owner struct {
 type turnError struct {
 	owner owner
 	err   error
+	// hidden: a statement failed, but the handler's error does not say how.
+	hidden bool
 }
 
 func (e *turnError) Error() string { return e.err.Error() }
@@ -98,7 +100,7 @@ func (t *turn) begin() {
 		ids[i], cursors[i], versions[i] = l.id, l.cursor, l.version
 	}
 	limit := t.p.limits(len(t.lanes))
-	t.gather(owner{index: -1}, "begin")
+	t.gather(owner{index: -1}, "begin isolation level read committed")
 	t.gather(owner{index: -1}, t.p.sql.claim, t.p.id.Load(), ids, cursors, versions,
 		limit.statement.Milliseconds(), limit.lock.Milliseconds(), limit.idle.Milliseconds())
 }
@@ -125,7 +127,7 @@ func (p *Processor) limits(lanes int) limits {
 // runLane runs or gathers the lane's next events and answers how many.
 func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	n := min(len(l.events), t.p.cfg.Batch)
-	if l.single {
+	if l.singles > 0 {
 		n = 1
 	}
 	if l.failed != nil {
@@ -133,7 +135,7 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	}
 	n, err := t.p.fetch(ctx, t.conn, l, n)
 	if err != nil {
-		return 0, &turnError{owner{l, -1}, err}
+		return 0, &turnError{owner: owner{l, -1}, err: err}
 	}
 	for i := 0; i < n; {
 		entry := t.p.entries[l.events[i].Type]
@@ -226,7 +228,8 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 		if count > 1 {
 			o.index = -1 // one of them; which, shows when they run one by one
 		}
-		return &turnError{o, err}
+		hidden := fault.State(err) == "" && t.conn.PgConn().TxStatus() == 'E'
+		return &turnError{owner: o, err: err, hidden: hidden}
 	}
 	return nil
 }
@@ -307,11 +310,11 @@ func (t *turn) flush(ctx context.Context) error {
 		}
 		if err != nil {
 			_ = results.Close() // repeats the error
-			return &turnError{blame(err, batch, owners, i), err}
+			return &turnError{owner: blame(err, batch, owners, i), err: err}
 		}
 	}
 	if err := results.Close(); err != nil {
-		return &turnError{owner{index: -1}, err}
+		return &turnError{owner: owner{index: -1}, err: err}
 	}
 	t.open = t.conn.PgConn().TxStatus() != 'I'
 	return nil

@@ -39,22 +39,33 @@ func (q *queue) take(b *batch) bool {
 	if q.closed {
 		return false
 	}
-	// With the smallest first, what one leaves of its share is for the others.
-	slices.SortFunc(chosen, func(x, y *partition) int { return cmp.Compare(len(x.records), len(y.records)) })
+	q.fill(b, chosen)
+	return true
+}
+
+// fill divides a batch among partitions. The first in line always gets some;
+// behind it the smallest come first, so that what one leaves of its share is for
+// the others. Who gets none stays at the head of the line.
+func (q *queue) fill(b *batch, chosen []*partition) {
+	slices.SortStableFunc(chosen[1:], func(x, y *partition) int { return cmp.Compare(len(x.records), len(y.records)) })
 	bytes := 0
+	var none []*partition
 	for i, p := range chosen {
 		left := len(chosen) - i
 		pt := p.head((q.limits.batchRecords-len(b.records))/left, (q.limits.batchBytes-bytes)/left, i == 0)
 		if pt.n == 0 {
-			q.offer(p)
+			none = append(none, p)
 			continue
 		}
-		p.busy = true
+		p.inLine, p.busy = false, true
 		bytes += pt.bytes
 		b.records = append(b.records, p.records[:pt.n]...)
 		b.parts = append(b.parts, pt)
 	}
-	return true
+	if len(none) > 0 {
+		q.ready = append(none, q.ready...)
+		q.wake.Signal()
+	}
 }
 
 // choose takes partitions from the line: the first, and as many of those behind
@@ -71,7 +82,6 @@ func (q *queue) choose() []*partition {
 	var chosen, rest []*partition
 	for i, p := range q.ready {
 		if i == 0 || len(chosen) < want && p.retry == nil {
-			p.inLine = false
 			chosen = append(chosen, p)
 		} else {
 			rest = append(rest, p)

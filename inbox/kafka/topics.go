@@ -42,6 +42,11 @@ func (t *topics) lookUp(c *control) (map[string]topicInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	return infos, t.note(infos, refused)
+}
+
+// note remembers an answer, or says why it is not to be believed.
+func (t *topics) note(infos map[string]topicInfo, refused map[string]error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.refused = refused
@@ -54,7 +59,7 @@ func (t *topics) lookUp(c *control) (map[string]topicInfo, error) {
 			t.seen[name] = s
 		case !exists || s.id == info.id:
 		case s.past[info.id]:
-			return nil, fmt.Errorf("topic %q: the broker still tells of one that was deleted", name)
+			return fmt.Errorf("topic %q: the broker still tells of one that was deleted", name)
 		default:
 			s.new = s.new || s.id != (sarama.Uuid{})
 			s.past[s.id] = true
@@ -65,7 +70,7 @@ func (t *topics) lookUp(c *control) (map[string]topicInfo, error) {
 			s.missing = 0
 		}
 	}
-	return infos, nil
+	return nil
 }
 
 // isNew reports whether the topic was made, or made anew, while this process ran.

@@ -13,11 +13,13 @@ import (
 	"github.com/inboxd/inboxd/internal/postgres"
 )
 
-// The two databases of a directory.
+// The databases of a directory.
 const (
-	// Own is for the user's own work; nothing but --fresh empties it.
+	// Own is for the user's own work.
 	Own = "dev"
-	// Sample is for the sample shop, which makes it anew.
+	// Shop is for a sample stream that goes on.
+	Shop = "shop"
+	// Sample is for a sample of a number of events, and made anew for each.
 	Sample = "sample"
 )
 

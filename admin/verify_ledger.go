@@ -1,0 +1,84 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// run is a row of the ledger and the one before it in its lane.
+type run struct {
+	lane        int64
+	name        string
+	generation  int32
+	first, last int64
+	at          time.Time
+
+	beforeGeneration        *int32
+	beforeFirst, beforeLast *int64
+	beforeAt                *time.Time
+	reached                 *int64 // the last position of all runs before it
+}
+
+// ledger audits that the runs of each lane follow each other.
+func (v *verifier) ledger(ctx context.Context) error {
+	var r run
+	return v.each(ctx, verifyLedgerSQL, func(rows pgx.Rows) error {
+		err := rows.Scan(&r.lane, &r.name, &r.generation, &r.first, &r.last, &r.at,
+			&r.beforeGeneration, &r.beforeFirst, &r.beforeLast, &r.beforeAt, &r.reached)
+		if err != nil {
+			return err
+		}
+		v.judgeRun(&r)
+		return nil
+	}, v.lane, v.since)
+}
+
+func (v *verifier) judgeRun(r *run) {
+	found := func(kind Kind, position int64, format string, args ...any) {
+		v.add(Violation{Kind: kind, AggregateID: r.name, Position: &position, Detail: fmt.Sprintf(format, args...), lane: r.lane})
+	}
+	if r.first > r.last {
+		found(OutOfOrder, r.last, "the ledger has a run that begins at %d and ends before, at %d", r.first, r.last)
+	}
+	if r.beforeLast == nil {
+		return // the first run
+	}
+	switch same := r.generation == *r.beforeGeneration; {
+	case same && r.first <= *r.beforeLast:
+		from := max(r.first, *r.beforeFirst)
+		found(Overlap, from, "events %s ran twice: the ledger has a run of %s and a run of %s",
+			span(from, *r.beforeLast), span(*r.beforeFirst, *r.beforeLast), span(r.first, r.last))
+	case same && r.first > *r.beforeLast+1:
+		found(PassedOver, *r.beforeLast+1, "no run covers events %s: the ledger goes on from a run of %s to a run of %s",
+			span(*r.beforeLast+1, r.first-1), span(*r.beforeFirst, *r.beforeLast), span(r.first, r.last))
+	case !same && r.first > *r.reached+1:
+		found(PassedOver, *r.reached+1, "no run covers events %s: generation %d begins at %d",
+			span(*r.reached+1, r.first-1), r.generation, r.first)
+	}
+	if r.at.Before(*r.beforeAt) {
+		found(OutOfOrder, r.first, "events %s ran at %s, before events %s, which ran at %s",
+			span(r.first, r.last), stamp(r.at), span(*r.beforeFirst, *r.beforeLast), stamp(*r.beforeAt))
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
+
+// skips audits that each skip is on record.
+func (v *verifier) skips(ctx context.Context) error {
+	return v.each(ctx, verifySkipsSQL, func(rows pgx.Rows) error {
+		var x Violation
+		var position int64
+		var id string
+		var at time.Time
+		if err := rows.Scan(&x.lane, &x.AggregateID, &position, &id, &at); err != nil {
+			return err
+		}
+		x.Kind, x.Position, x.EventID = SkipWithoutRecord, &position, &id
+		x.Detail = fmt.Sprintf("the event was skipped at %s, but the audit does not say by whom and why", stamp(at))
+		v.add(x)
+		return nil
+	}, v.lane, v.since)
+}
