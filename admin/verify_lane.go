@@ -30,6 +30,7 @@ type facts struct {
 	broken     bool   // positions are missing in between, or doubled
 	hidden     *int64 // the last position in a segment that the lane no longer reads
 	strange    bool   // holds another aggregate's event
+	misnamed   bool   // the two rows have different names
 
 	runsFrom, runsTo, newest *int64 // runs: the first and the last position; the last of the newest generation
 	newestGeneration         *int32
@@ -38,7 +39,7 @@ type facts struct {
 func (f *facts) dest() []any {
 	return []any{&f.id, &f.name, &f.aggregate, &f.lane, &f.last, &f.pending, &f.parked,
 		&f.cursor, &f.generation, &f.segment, &f.state, &f.dated, &f.explained, &f.accounted,
-		&f.first, &f.end, &f.counted, &f.broken, &f.hidden, &f.strange,
+		&f.first, &f.end, &f.counted, &f.broken, &f.hidden, &f.strange, &f.misnamed,
 		&f.runsFrom, &f.runsTo, &f.newest, &f.newestGeneration}
 }
 
@@ -78,6 +79,9 @@ func (v *verifier) judge(f *facts) {
 	if !f.aggregate || !f.lane {
 		v.judgeOrphan(f)
 		return
+	}
+	if f.misnamed {
+		v.found(f, WrongLane, 0, "the lane's row is that of another aggregate")
 	}
 	v.judgeEvents(f)
 	v.judgeCursor(f)

@@ -56,7 +56,8 @@ select lane_id, coalesce(a.aggregate_id, l.aggregate_id, s.least, ''),
 	l.error_message is not null and l.error_fingerprint is not null and l.error_at is not null,
 	l.paused_by is not null and l.paused_reason is not null,
 	s.first, s.last, coalesce(s.counted, 0), coalesce(s.broken, false), s.hidden,
-	coalesce(s.least <> a.aggregate_id or s.most <> a.aggregate_id or l.aggregate_id <> a.aggregate_id, false),
+	coalesce(s.least <> a.aggregate_id or s.most <> a.aggregate_id, false),
+	coalesce(l.aggregate_id <> a.aggregate_id, false),
 	r.first, r.reached, r.newest, r.generation
 from (select * from {schema}.lanes l where $1::bigint is null or l.lane_id = $1) l
 full join (select * from {schema}.aggregates a where $1::bigint is null or a.lane_id = $1) a using (lane_id)

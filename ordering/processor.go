@@ -93,6 +93,7 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 		workers: make(map[*worker]struct{}),
 	}
 	p.hard, p.abort = context.WithCancel(context.Background())
+	p.sched.eager = cfg.UntilIdle
 	p.sweeper = newSweeper(p)
 	p.outage = &outage{log: cfg.Log}
 	p.share.Store(&share{index: 0, of: 1})

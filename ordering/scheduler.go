@@ -15,6 +15,7 @@ const maxTracked = 16_384
 type scheduler struct {
 	group   int
 	workers int
+	eager   bool // whoever waits for the last lane wants to know at once
 
 	mu      sync.Mutex
 	lanes   map[int64]*lane
@@ -150,7 +151,7 @@ func (s *scheduler) put(lanes []*lane) {
 		l.place = left
 		s.left = append(s.left, l.id)
 	}
-	if len(s.left) >= settleSoon {
+	if len(s.left) >= settleSoon || s.eager && len(s.left) == len(s.lanes) {
 		signal(s.settle)
 	}
 }
@@ -200,7 +201,7 @@ func (s *scheduler) settled(drop, run, again []int64) {
 			s.left = append(s.left, id)
 		}
 	}
-	if s.full && len(s.lanes) < maxTracked/2 {
+	if s.full && len(s.lanes) < maxTracked/2 || s.eager && len(s.lanes) == 0 {
 		s.full = false
 		signal(s.refill)
 	}

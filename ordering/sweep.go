@@ -10,20 +10,23 @@ import (
 // that notifications missed or that there was no room for.
 type sweeper struct {
 	p     *Processor
-	now   chan struct{}
-	after int64 // where the next page begins
+	now   chan struct{} // sweep now
+	look  chan struct{} // look at due again
+	after int64         // where the next page begins
+	turns int
 
 	mu  sync.Mutex
-	due time.Time // when the next backoff ends, as far as is known; zero: none
-
-	turns int
+	due time.Time // when the next backoff ends, as far as is known; zero: look
 }
 
 // page is how many lanes a sweep reads at once.
 const page = 1000
 
+// restSweep is the least time between two sweeps, however many are asked for.
+const restSweep = 10 * time.Millisecond
+
 func newSweeper(p *Processor) *sweeper {
-	return &sweeper{p: p, now: make(chan struct{}, 1)}
+	return &sweeper{p: p, now: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 }
 
 // soon has a sweep begin now.
@@ -39,7 +42,7 @@ func (s *sweeper) dueIn(d time.Duration) {
 	}
 	s.mu.Unlock()
 	if sooner {
-		s.soon()
+		signal(s.look)
 	}
 }
 
@@ -54,6 +57,7 @@ func (s *sweeper) untilDue(limit time.Duration) time.Duration {
 }
 
 func (s *sweeper) run(ctx context.Context) {
+	var last time.Time
 	next := time.Now()
 	for {
 		if err := s.dueLanes(ctx); err != nil {
@@ -63,7 +67,8 @@ func (s *sweeper) run(ctx context.Context) {
 			if err := s.sweep(ctx); err != nil {
 				s.failed(ctx, err)
 			}
-			next = time.Now().Add(s.p.cfg.Sweep)
+			last = time.Now()
+			next = last.Add(s.p.cfg.Sweep)
 		}
 		timer := time.NewTimer(s.untilDue(time.Until(next)))
 		select {
@@ -71,10 +76,11 @@ func (s *sweeper) run(ctx context.Context) {
 			timer.Stop()
 			return
 		case <-timer.C:
+		case <-s.look:
 		case <-s.now:
-			next = next.Add(-s.p.cfg.Sweep / 2)
+			next = last.Add(restSweep)
 		case <-s.p.sched.refill:
-			next = time.Now()
+			next = last.Add(restSweep)
 		}
 		timer.Stop()
 	}

@@ -43,18 +43,22 @@ func (q *queue) take(b *batch) bool {
 	return true
 }
 
-// fill divides a batch among partitions. The first in line always gets some;
-// behind it the smallest come first, so that what one leaves of its share is for
-// the others. Who gets none stays at the head of the line.
+// fill divides a batch among partitions. The smallest come first, so that what
+// one leaves of its share is for the others; but before them the one whose turn
+// it is, if it needs more than its share. Who gets none stays at the head of the
+// line, in its place.
 func (q *queue) fill(b *batch, chosen []*partition) {
-	slices.SortStableFunc(chosen[1:], func(x, y *partition) int { return cmp.Compare(len(x.records), len(y.records)) })
+	order, head := slices.Clone(chosen), chosen[0]
+	rest := order
+	if size(&head.records[0]) > q.limits.batchBytes/len(chosen) {
+		rest = order[1:]
+	}
+	slices.SortFunc(rest, func(x, y *partition) int { return cmp.Compare(len(x.records), len(y.records)) })
 	bytes := 0
-	var none []*partition
-	for i, p := range chosen {
-		left := len(chosen) - i
-		pt := p.head((q.limits.batchRecords-len(b.records))/left, (q.limits.batchBytes-bytes)/left, i == 0)
+	for i, p := range order {
+		left := len(order) - i
+		pt := p.head((q.limits.batchRecords-len(b.records))/left, (q.limits.batchBytes-bytes)/left, p == head)
 		if pt.n == 0 {
-			none = append(none, p)
 			continue
 		}
 		p.inLine, p.busy = false, true
@@ -62,6 +66,7 @@ func (q *queue) fill(b *batch, chosen []*partition) {
 		b.records = append(b.records, p.records[:pt.n]...)
 		b.parts = append(b.parts, pt)
 	}
+	none := slices.DeleteFunc(chosen, func(p *partition) bool { return p.busy })
 	if len(none) > 0 {
 		q.ready = append(none, q.ready...)
 		q.wake.Signal()
@@ -75,7 +80,7 @@ func (q *queue) choose() []*partition {
 	if len(q.ready) == 0 {
 		return nil
 	}
-	want := (len(q.ready) + q.idle - 1) / q.idle
+	want := min((len(q.ready)+q.idle-1)/q.idle, q.limits.batchRecords)
 	if q.ready[0].retry != nil {
 		want = 1
 	}

@@ -21,14 +21,16 @@ import (
 // listen starts the server on the configured port or on a free one.
 func (s *Server) listen(ctx context.Context) error {
 	if s.config.Port != 0 {
-		return s.launch(ctx, s.config.Port)
+		s.port = s.config.Port
+		return s.launch(ctx)
 	}
 	for range 10 {
 		port, err := freePort()
 		if err != nil {
 			return err
 		}
-		if err := s.launch(ctx, port); !errors.Is(err, ErrPortTaken) {
+		s.port = port
+		if err := s.launch(ctx); !errors.Is(err, ErrPortTaken) {
 			return err
 		}
 	}
@@ -60,11 +62,11 @@ func portFree(port int) error {
 	return l.Close()
 }
 
-// launch starts the server on a port and waits until it accepts connections.
-func (s *Server) launch(ctx context.Context, port int) error {
+// launch starts the server on its port and waits until it accepts connections.
+func (s *Server) launch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := portFree(port); err != nil {
+	if err := portFree(s.port); err != nil {
 		return err
 	}
 	log, err := s.openLog()
@@ -76,24 +78,23 @@ func (s *Server) launch(ctx context.Context, port int) error {
 		return fmt.Errorf("remove what a dead server left: %w", err)
 	}
 	begin := time.Now()
-	cmd := s.dir.command(context.WithoutCancel(ctx), s.binaries, "postgres", s.arguments(port)...)
+	cmd := s.dir.command(context.WithoutCancel(ctx), s.binaries, "postgres", s.arguments()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.process, err = startProcess(cmd); err != nil {
 		return fmt.Errorf("run %s as user %s: %w", cmd.Path, s.dir.account.name, err)
 	}
-	s.port = port
 	if err := s.ready(ctx); err != nil {
 		return errors.Join(s.failure(err), s.shutdown(context.WithoutCancel(ctx), Immediate))
 	}
-	s.config.logger().Debug("PostgreSQL started", "dir", s.dir.path, "port", port,
+	s.config.logger().Debug("PostgreSQL started", "dir", s.dir.path, "port", s.port,
 		"version", s.binaries.major, "took", time.Since(begin))
 	return nil
 }
 
 // arguments are the server's, settings in a fixed order.
-func (s *Server) arguments(port int) []string {
+func (s *Server) arguments() []string {
 	args := []string{"-D", s.dir.data()}
-	settings := s.config.settings(port)
+	settings := s.config.settings(s.port)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "-c", name+"="+settings[name])
 	}

@@ -113,7 +113,7 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 	if err := s.shutdown(ctx, mode); err != nil {
 		return err
 	}
-	if err := s.launch(ctx, s.port); err != nil {
+	if err := s.launch(ctx); err != nil {
 		return fmt.Errorf("restart PostgreSQL on %s: %w", s.dir.path, err)
 	}
 	return nil

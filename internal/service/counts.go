@@ -43,6 +43,16 @@ func (s *Service) Kafka() (st kafka.Stats, ok bool) {
 	return s.source.Stats(), true
 }
 
+// Plus adds two Counts.
+func (c Counts) Plus(o Counts) Counts {
+	return Counts{
+		Stored: c.Stored + o.Stored, Duplicates: c.Duplicates + o.Duplicates, Conflicts: c.Conflicts + o.Conflicts,
+		Quarantined: c.Quarantined + o.Quarantined, Ignored: c.Ignored + o.Ignored,
+		Processed: c.Processed + o.Processed, Skipped: c.Skipped + o.Skipped, Failed: c.Failed + o.Failed,
+		Stuck: c.Stuck + o.Stuck, Swept: c.Swept + o.Swept,
+	}
+}
+
 func (c Counts) minus(o Counts) Counts {
 	return Counts{
 		Stored: c.Stored - o.Stored, Duplicates: c.Duplicates - o.Duplicates, Conflicts: c.Conflicts - o.Conflicts,
