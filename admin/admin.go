@@ -48,6 +48,9 @@ func (a *Admin) in(sql string) string {
 	return strings.ReplaceAll(sql, "{schema}", a.schema)
 }
 
+// Compiling a plan takes longer than running the small ones there are.
+const readSettingsSQL = `select set_config('jit', 'off', true)`
+
 // read runs f in one snapshot.
 func (a *Admin) read(ctx context.Context, f func(pgx.Tx) error) error {
 	tx, err := a.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -55,6 +58,9 @@ func (a *Admin) read(ctx context.Context, f func(pgx.Tx) error) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it changed nothing
+	if _, err := tx.Exec(ctx, readSettingsSQL); err != nil {
+		return err
+	}
 	return f(tx)
 }
 

@@ -14,9 +14,10 @@
 // # Reading
 //
 // Lists are read in pages by key, each page a statement of its own, so that a
-// slow reader holds no snapshot open. What changes between two pages may be seen
-// twice or not at all. A page costs the same behind a hundred thousand stuck
-// lanes as before them.
+// slow reader holds no snapshot open and no connection. What changes between two
+// pages may be seen twice or not at all. A page costs the same behind a hundred
+// thousand stuck lanes as before them. Events of no aggregate in particular are
+// the exception: no index has their order, and they come in one statement.
 //
 // # Changing
 //

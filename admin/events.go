@@ -73,8 +73,9 @@ func noAggregate(aggregate string) error {
 }
 
 // Events lists events: those of one aggregate in the order of their positions;
-// else the newest first. An aggregate's events are found by index; without one,
-// the inbox is searched. It ends at the first error.
+// else the newest first. An aggregate's events are found by index, in pages;
+// without one, the inbox is searched, and a connection is held for as long as
+// the caller takes. It ends at the first error.
 func (a *Admin) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		err := f.validate()
@@ -107,26 +108,61 @@ func (a *Admin) eachOfLane(ctx context.Context, f EventFilter, yield func(Event,
 		q := f.conditions()
 		q.and("i.lane_id = " + q.arg(lane))
 		q.and("i.position > " + q.arg(after))
-		n := 0
-		err := a.eachEvent(ctx, q, "i.position", "picked.position", size, func(e Event, err error) bool {
-			n, after = n+1, e.Position
-			return yield(e, err)
+		var page []Event
+		err := a.eachEvent(ctx, q, "i.position", "picked.position", size, func(e Event, _ error) bool {
+			page = append(page, e)
+			return true
 		})
 		if err != nil {
 			return err
 		}
-		if left -= n; n < size || left == 0 {
+		for _, e := range page {
+			if !yield(e, nil) {
+				return errEnough
+			}
+			after = e.Position
+		}
+		if left -= len(page); len(page) < size || left == 0 {
 			return nil
 		}
 	}
 }
 
-// eachNewest reads all in one statement: no index has this order, so that each
-// page would search the inbox again.
+// By the primary key, backwards.
+const newestSegmentsSQL = `select segment from {schema}.segments order by segment desc`
+
+// eachNewest searches one segment after the other, from the newest on, each in
+// one statement: no index has this order, so that each page would search the
+// segment again.
 func (a *Admin) eachNewest(ctx context.Context, f EventFilter, yield func(Event, error) bool) error {
-	return a.eachEvent(ctx, f.conditions(),
-		"i.received_at desc, i.lane_id desc, i.position desc",
-		"picked.received_at desc, picked.lane_id desc, picked.position desc", f.Limit, yield)
+	rows, err := a.db.Query(ctx, a.in(newestSegmentsSQL))
+	if err != nil {
+		return fmt.Errorf("list events: %w", err)
+	}
+	segments, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return fmt.Errorf("list events: %w", err)
+	}
+	left := f.Limit
+	for _, segment := range segments {
+		q := f.conditions()
+		q.and("i.segment = " + q.arg(segment))
+		n := 0
+		err := a.eachEvent(ctx, q,
+			"i.received_at desc, i.lane_id desc, i.position desc",
+			"picked.received_at desc, picked.lane_id desc, picked.position desc", left,
+			func(e Event, err error) bool {
+				n++
+				return yield(e, err)
+			})
+		if err != nil {
+			return err
+		}
+		if left -= n; f.Limit > 0 && left == 0 {
+			return nil
+		}
+	}
+	return nil
 }
 
 // eachEvent picks events and then looks at each of them through the view. The
@@ -142,24 +178,27 @@ from (
 ) picked
 join {schema}.events e on e.lane_id = picked.lane_id and e.position = picked.position and e.segment = picked.segment
 order by ` + again
-	rows, err := a.db.Query(ctx, a.in(sql), q.args...)
-	if err != nil {
-		return fmt.Errorf("list events: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		e, err := scanEvent(rows)
+	err := a.read(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, a.in(sql), q.args...)
 		if err != nil {
-			return fmt.Errorf("list events: %w", err)
+			return err
 		}
-		if !yield(e, nil) {
-			return errEnough
+		defer rows.Close()
+		for rows.Next() {
+			e, err := scanEvent(rows)
+			if err != nil {
+				return err
+			}
+			if !yield(e, nil) {
+				return errEnough
+			}
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return rows.Err()
+	})
+	if err != nil && !errors.Is(err, errEnough) {
 		return fmt.Errorf("list events: %w", err)
 	}
-	return nil
+	return err
 }
 
 // CountEvents answers how many events the filter means; Limit does not count.

@@ -129,7 +129,7 @@ func registry(t testing.TB) *handlers.Registry {
 
 func quick() ordering.Config {
 	return ordering.Config{
-		Workers: 3, Sweep: 50 * time.Millisecond, UntilIdle: true,
+		Workers: 3, Batch: 2, Sweep: 50 * time.Millisecond, UntilIdle: true,
 		Retry: ordering.Retry{Initial: 5 * time.Millisecond, Max: 20 * time.Millisecond, Attempts: 3},
 	}
 }

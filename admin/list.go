@@ -249,7 +249,11 @@ func (q *query) after(sec section, at place) {
 		q.and("(l.since, l.lane_id) > (" + q.arg(at.since) + ", " + q.arg(at.lane) + ")")
 		return
 	}
-	q.and(sec.key() + " > " + q.arg(at.lane))
+	// On both sides of the join, so that whichever table it begins with is read
+	// from there on.
+	from := q.arg(at.lane)
+	q.and("a.lane_id > " + from)
+	q.and("l.lane_id > " + from)
 }
 
 // key is the column by which a section not in order of time is ordered: that of

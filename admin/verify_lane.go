@@ -34,13 +34,15 @@ type facts struct {
 
 	runsFrom, runsTo, newest *int64 // runs: the first and the last position; the last of the newest generation
 	newestGeneration         *int32
+	jumped                   *int64 // the first position that a replay passed over
+	early                    *int64 // the first position of a replay that ran before what it repeats
 }
 
 func (f *facts) dest() []any {
 	return []any{&f.id, &f.name, &f.aggregate, &f.lane, &f.last, &f.pending, &f.parked,
 		&f.cursor, &f.generation, &f.segment, &f.state, &f.dated, &f.explained, &f.accounted,
 		&f.first, &f.end, &f.counted, &f.broken, &f.hidden, &f.strange, &f.misnamed,
-		&f.runsFrom, &f.runsTo, &f.newest, &f.newestGeneration}
+		&f.runsFrom, &f.runsTo, &f.newest, &f.newestGeneration, &f.jumped, &f.early}
 }
 
 // lanes audits every lane for itself.
@@ -85,6 +87,9 @@ func (v *verifier) judge(f *facts) {
 	}
 	v.judgeEvents(f)
 	v.judgeCursor(f)
+	if f.newest != nil {
+		v.judgeLedger(f)
+	}
 	v.judgeStop(f)
 }
 
@@ -151,8 +156,19 @@ func (v *verifier) judgeCursor(f *facts) {
 	case *f.newestGeneration < f.generation && *f.runsTo < f.cursor: // a replay that has not run yet
 		v.found(f, CursorAhead, *f.runsTo+1, "the cursor is at %d, but the ledger has runs up to %d: events %s never ran", f.cursor, *f.runsTo, span(*f.runsTo+1, f.cursor))
 	}
+}
+
+// judgeLedger looks at where the ledger begins, and where its generations do.
+// That their runs follow each other is for ledger to see.
+func (v *verifier) judgeLedger(f *facts) {
 	if from := v.keptFrom(f); from <= f.cursor && from < *f.runsFrom {
 		v.found(f, PassedOver, from, "the ledger begins at position %d: events %s were passed over", *f.runsFrom, span(from, *f.runsFrom-1))
+	}
+	if f.jumped != nil {
+		v.found(f, PassedOver, *f.jumped, "no run covers event %d, and a replay begins after it", *f.jumped)
+	}
+	if f.early != nil {
+		v.found(f, OutOfOrder, *f.early, "a replay that begins at %d has runs from before the runs that it repeats", *f.early)
 	}
 }
 

@@ -8,26 +8,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// run is a row of the ledger and the one before it in its lane.
+// run is a row of the ledger and the one before it in its lane and generation,
+// if there is one.
 type run struct {
 	lane        int64
 	name        string
-	generation  int32
 	first, last int64
 	at          time.Time
 
-	beforeGeneration        *int32
 	beforeFirst, beforeLast *int64
 	beforeAt                *time.Time
-	reached                 *int64 // the last position of all runs before it
 }
 
 // ledger audits that the runs of each lane follow each other.
 func (v *verifier) ledger(ctx context.Context) error {
 	var r run
 	return v.each(ctx, verifyLedgerSQL, func(rows pgx.Rows) error {
-		err := rows.Scan(&r.lane, &r.name, &r.generation, &r.first, &r.last, &r.at,
-			&r.beforeGeneration, &r.beforeFirst, &r.beforeLast, &r.beforeAt, &r.reached)
+		err := rows.Scan(&r.lane, &r.name, &r.first, &r.last, &r.at, &r.beforeFirst, &r.beforeLast, &r.beforeAt)
 		if err != nil {
 			return err
 		}
@@ -44,23 +41,21 @@ func (v *verifier) judgeRun(r *run) {
 		found(OutOfOrder, r.last, "the ledger has a run that begins at %d and ends before, at %d", r.first, r.last)
 	}
 	if r.beforeLast == nil {
-		return // the first run
+		return
 	}
-	switch same := r.generation == *r.beforeGeneration; {
-	case same && r.first <= *r.beforeLast:
+	before := span(*r.beforeFirst, *r.beforeLast)
+	switch {
+	case r.first <= *r.beforeLast:
 		from := max(r.first, *r.beforeFirst)
 		found(Overlap, from, "events %s ran twice: the ledger has a run of %s and a run of %s",
-			span(from, *r.beforeLast), span(*r.beforeFirst, *r.beforeLast), span(r.first, r.last))
-	case same && r.first > *r.beforeLast+1:
+			span(from, *r.beforeLast), before, span(r.first, r.last))
+	case r.first > *r.beforeLast+1:
 		found(PassedOver, *r.beforeLast+1, "no run covers events %s: the ledger goes on from a run of %s to a run of %s",
-			span(*r.beforeLast+1, r.first-1), span(*r.beforeFirst, *r.beforeLast), span(r.first, r.last))
-	case !same && r.first > *r.reached+1:
-		found(PassedOver, *r.reached+1, "no run covers events %s: generation %d begins at %d",
-			span(*r.reached+1, r.first-1), r.generation, r.first)
+			span(*r.beforeLast+1, r.first-1), before, span(r.first, r.last))
 	}
 	if r.at.Before(*r.beforeAt) {
 		found(OutOfOrder, r.first, "events %s ran at %s, before events %s, which ran at %s",
-			span(r.first, r.last), stamp(r.at), span(*r.beforeFirst, *r.beforeLast), stamp(*r.beforeAt))
+			span(r.first, r.last), stamp(r.at), before, stamp(*r.beforeAt))
 	}
 }
 

@@ -5,8 +5,7 @@ const (
 	// index, without they read each table once. An audit takes as long as it
 	// takes, and holds up nobody.
 	verifySettingsSQL = `select set_config('plan_cache_mode', 'force_custom_plan', true),
-	set_config('statement_timeout', '0', true), set_config('jit', 'off', true),
-	set_config('work_mem', '32MB', true)`
+	set_config('statement_timeout', '0', true), set_config('work_mem', '32MB', true)`
 
 	// Retention drops the oldest segments whole.
 	segmentsSQL = `select count(*), coalesce(min(segment) > 1, false) from {schema}.segments`
@@ -38,13 +37,20 @@ with pieces as (
 	) p
 	group by p.lane_id
 ), generations as (
-	select r.lane_id, r.generation, min(r.first_position) as first, max(r.last_position) as last
-	from {schema}.runs r
-	where $1::bigint is null or r.lane_id = $1
-	group by r.lane_id, r.generation
+	select g.*, max(g.last) over earlier as reached, max(g.ended) over earlier as ended_before
+	from (
+		select r.lane_id, r.generation, min(r.first_position) as first, max(r.last_position) as last,
+			min(r.at) as began, max(r.at) as ended
+		from {schema}.runs r
+		where $1::bigint is null or r.lane_id = $1
+		group by r.lane_id, r.generation
+	) g
+	window earlier as (partition by g.lane_id order by g.generation rows between unbounded preceding and 1 preceding)
 ), ledger as (
 	select g.lane_id, min(g.first) as first, max(g.last) as reached, max(g.generation) as generation,
-		(array_agg(g.last order by g.generation desc))[1] as newest
+		(array_agg(g.last order by g.generation desc))[1] as newest,
+		min(g.reached + 1) filter (where g.first > g.reached + 1) as jumped,
+		min(g.first) filter (where g.began < g.ended_before) as early
 	from generations g
 	group by g.lane_id
 )
@@ -58,7 +64,7 @@ select lane_id, coalesce(a.aggregate_id, l.aggregate_id, s.least, ''),
 	s.first, s.last, coalesce(s.counted, 0), coalesce(s.broken, false), s.hidden,
 	coalesce(s.least <> a.aggregate_id or s.most <> a.aggregate_id, false),
 	coalesce(l.aggregate_id <> a.aggregate_id, false),
-	r.first, r.reached, r.newest, r.generation
+	r.first, r.reached, r.newest, r.generation, r.jumped, r.early
 from (select * from {schema}.lanes l where $1::bigint is null or l.lane_id = $1) l
 full join (select * from {schema}.aggregates a where $1::bigint is null or a.lane_id = $1) a using (lane_id)
 full join stored s using (lane_id)
@@ -84,26 +90,22 @@ join {schema}.aggregates a on a.lane_id = i.lane_id
 where i.lane_id = any($1) and i.aggregate_id <> a.aggregate_id
 	and ($2::timestamptz is null or i.received_at >= $2)`
 
-	// Each run is compared with the one before it in its lane: within a
-	// generation it begins where that ended; a replay begins at most where the
-	// generations before it ended; and none was committed before it.
+	// Each run is compared with the one before it in its lane and generation: it
+	// begins where that ended, and was committed after it.
 	verifyLedgerSQL = `
-select v.lane_id, coalesce(a.aggregate_id, ''), v.generation, v.first_position, v.last_position, v.at,
-	v.before_generation, v.before_first, v.before_last, v.before_at, v.reached
+select v.lane_id, coalesce(a.aggregate_id, ''), v.first_position, v.last_position, v.at,
+	v.before_first, v.before_last, v.before_at
 from (
-	select r.lane_id, r.generation, r.first_position, r.last_position, r.at,
-		lag(r.generation) over w as before_generation, lag(r.first_position) over w as before_first,
-		lag(r.last_position) over w as before_last, lag(r.at) over w as before_at,
-		max(r.last_position) over (w rows between unbounded preceding and 1 preceding) as reached
+	select r.lane_id, r.first_position, r.last_position, r.at,
+		lag(r.first_position) over w as before_first,
+		lag(r.last_position) over w as before_last,
+		lag(r.at) over w as before_at
 	from {schema}.runs r
 	where $1::bigint is null or r.lane_id = $1
-	window w as (partition by r.lane_id order by r.generation, r.last_position, r.segment)
+	window w as (partition by r.lane_id, r.generation order by r.last_position, r.segment)
 ) v
 left join {schema}.aggregates a on a.lane_id = v.lane_id
-where (v.first_position > v.last_position
-		or v.generation = v.before_generation and v.first_position <> v.before_last + 1
-		or v.generation > v.before_generation and v.first_position > v.reached + 1
-		or v.at < v.before_at)
+where (v.first_position > v.last_position or v.first_position <> v.before_last + 1 or v.at < v.before_at)
 	and ($2::timestamptz is null or v.at >= $2)`
 
 	// Skips are few; their audit rows are found by hashing.

@@ -98,7 +98,7 @@ func (a *app) useDev(ctx context.Context, db *database) error {
 		return unreachable("the development servers in %s cannot be used: %w", dir.Path(), err)
 	}
 	db.config.Database.URL, db.config.Database.URLFile = db.dev.URL(), ""
-	if broker := db.dev.Broker(); broker != "" {
+	if broker := db.dev.BrokerAddr(); broker != "" {
 		db.config.Kafka.Brokers = []string{broker}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 // command's function is added here.
 var commands = []func(*app) *cobra.Command{
 	newServeCmd,
+	newDevCmd,
 	newMigrateCmd,
 	newIngestCmd,
 	newConfigCmd,

@@ -201,24 +201,24 @@ returns void
 language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
-	claimed integer;
+	claimed bigint[];
 begin
 	perform pg_advisory_xact_lock_shared({{.gate}}, process_id),
 		set_config('statement_timeout', statement_ms::text, true),
 		set_config('lock_timeout', lock_ms::text, true),
 		set_config('idle_in_transaction_session_timeout', idle_ms::text, true),
 		set_config('inboxd.turn', 'open', true);
-	select count(*) into claimed from (
-		select 1
+	claimed := array(
+		select l.lane_id
 		from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
 		join {{.schema}}.lanes l on l.lane_id = w.lane_id
 		where l.cursor = w.cursor and l.version = w.version
 			and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
-		for update of l skip locked
-	) c;
-	if claimed < cardinality(lane_ids) then
-		raise exception 'lane moved: of % lanes % can be claimed', cardinality(lane_ids), claimed
-			using errcode = 'IBX01';
+		for update of l skip locked);
+	if cardinality(claimed) < cardinality(lane_ids) then
+		raise exception 'lane moved: of % lanes % can be claimed', cardinality(lane_ids), cardinality(claimed)
+			using errcode = 'IBX01', detail = array_to_string(
+				array(select u.lane_id from unnest(lane_ids) u(lane_id) where u.lane_id <> all(claimed)), ',');
 	end if;
 end $$;
 
@@ -420,6 +420,21 @@ language sql stable
 set enable_seqscan = off set jit = off as $$
 	select a.lane_id from {{.schema}}.aggregates a
 	where a.pending and not a.parked and a.lane_id > after and a.lane_id % shares = share
+	order by a.lane_id
+	limit page
+$$;
+
+-- stalled answers a page of lanes that may have work and belong to the shares of
+-- other processes, and how far they are. Those that are no further a while later
+-- wait for a process that cannot keep up, and may be run by one that can.
+create function {{.schema}}.stalled(after bigint, share integer, shares integer, page integer)
+returns table (lane_id bigint, cursor bigint)
+language sql stable
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+	select a.lane_id, l.cursor
+	from {{.schema}}.aggregates a
+	join {{.schema}}.lanes l on l.lane_id = a.lane_id
+	where a.pending and not a.parked and a.lane_id > after and a.lane_id % shares <> share
 	order by a.lane_id
 	limit page
 $$;

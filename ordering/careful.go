@@ -41,7 +41,7 @@ func (p *Processor) careful(ctx context.Context, w *worker, conn *pgx.Conn, l *l
 		return outageOnly(conn, err)
 	}
 	if counted == nil {
-		p.moved([]*lane{l})
+		l.forgetRest()
 		return nil
 	}
 	l.crashes++

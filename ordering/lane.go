@@ -1,10 +1,6 @@
 package ordering
 
-import (
-	"time"
-
-	"github.com/inboxd/inboxd/handlers"
-)
+import "github.com/inboxd/inboxd/handlers"
 
 // lane is what this process knows of a lane that it is about to run, runs, or
 // just ran. The database has the truth: claim compares cursor and version with
@@ -82,16 +78,3 @@ func (l *lane) done(n int) {
 		l.events = nil
 	}
 }
-
-// aloneTurns is how long a lane that was slow or failed has transactions of its
-// own; alone is counted down with each turn that was quick.
-const aloneTurns = 32
-
-// Lanes that share a transaction wait for one another. A call of a handler that
-// takes longer than slowAfter gives its lane turns of its own. A turn begins no
-// further lane after half of slowTurn; one that takes longer than slowTurn gives
-// each of its lanes a turn of its own, until it shows which one it was.
-const (
-	slowAfter = 20 * time.Millisecond
-	slowTurn  = 100 * time.Millisecond
-)

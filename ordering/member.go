@@ -105,6 +105,7 @@ func (p *Processor) reshare(members []int32) {
 	next := share{int64(index), int64(len(members))}
 	if *p.share.Load() != next {
 		p.share.Store(&next)
+		p.sched.keep(next)
 		p.log.Info("lanes shared anew", "processes", next.of, "share", next.index+1)
 		p.sweeper.soon()
 	}

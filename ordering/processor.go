@@ -27,6 +27,7 @@ type Processor struct {
 	sched   *scheduler
 	sweeper *sweeper
 	outage  *outage
+	pace    pace
 	suspect sync.Mutex // held while the one suspect of a crash runs
 	share   atomic.Pointer[share]
 	count   counters

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/internal/fault"
@@ -102,6 +103,7 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 // committed takes note of a turn's success.
 func (p *Processor) committed(t *turn, took time.Duration) {
 	p.outage.over()
+	slow := p.pace.slow(took)
 	for _, plan := range t.plans {
 		p.count.processed.Add(int64(plan.n))
 		if plan.lane.swept {
@@ -110,9 +112,11 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 		plan.lane.done(plan.n)
 		plan.lane.clashes = 0
 		switch {
-		case took > slowTurn && len(t.lanes) > 1:
+		case slow && len(t.lanes) > 1:
 			plan.lane.alone = max(plan.lane.alone, 1) // one of them was slow; see which
-		case plan.lane.alone > 0 && took <= slowTurn:
+		case slow:
+			plan.lane.alone = aloneTurns
+		case plan.lane.alone > 0:
 			plan.lane.alone--
 		}
 	}
@@ -135,7 +139,7 @@ func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, e
 		p.lostConnection(lanes, err)
 		return outageOnly(conn, err)
 	case fault.Moved:
-		p.moved(lanes)
+		p.moved(lanes, err)
 		return nil
 	case fault.Conflict:
 		p.clashed(lanes, cause)
@@ -198,17 +202,33 @@ func (p *Processor) isolate(lanes []*lane, culprit *lane) {
 	}
 }
 
-// moved sees to lanes of which at least one was not as it had been read:
-// another process runs it, or an operator changed it.
-func (p *Processor) moved(lanes []*lane) {
+// moved sees to lanes of which some were not as they had been read: another
+// process runs them, or an operator changed them. The settler looks at those in
+// a while; the others run again at once.
+func (p *Processor) moved(lanes []*lane, err error) {
+	elsewhere := movedLanes(err)
 	for _, l := range lanes {
-		l.forget()
-		if len(lanes) > 1 {
-			l.alone = max(l.alone, 1)
-		} else {
-			l.forgetRest() // the settler looks at it in a while
+		_, named := elsewhere[l.id]
+		if named || len(lanes) == 1 {
+			l.forgetRest()
 		}
 	}
+	if len(elsewhere) == 0 && len(lanes) > 1 {
+		p.isolate(lanes, nil)
+	}
+}
+
+// movedLanes reads from the error of claim which lanes it could not lock.
+func movedLanes(err error) map[int64]struct{} {
+	named := map[int64]struct{}{}
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Detail != "" {
+		ids, _ := parseLanes(pgErr.Detail)
+		for _, id := range ids {
+			named[id] = struct{}{}
+		}
+	}
+	return named
 }
 
 // clashed sees to a conflict with another transaction: the turn runs again, and

@@ -168,6 +168,23 @@ func (s *scheduler) replace(lanes []*lane) {
 	}
 }
 
+// keep drops waiting lanes that are not of this process's share: they were taken
+// up before the shares changed, and another process looks after them now.
+func (s *scheduler) keep(mine share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.ready[:0]
+	for _, l := range s.ready[s.first:] {
+		if l.id%mine.of == mine.index {
+			kept = append(kept, l)
+		} else {
+			delete(s.lanes, l.id)
+		}
+	}
+	clear(s.ready[len(kept):])
+	s.ready, s.first = kept, 0
+}
+
 // settleSoon is how many lanes the settler takes without waiting for its tick.
 const settleSoon = 512
 
@@ -234,11 +251,12 @@ func (s *scheduler) runningLong() []int64 {
 	defer s.mu.Unlock()
 	long := []int64{}
 	for id, began := range s.began {
-		if time.Since(began) > longTurn {
+		if time.Since(began) > visiblyLong {
 			long = append(long, id)
 		}
 	}
 	return long
 }
 
-const longTurn = 250 * time.Millisecond
+// visiblyLong is when a lane shows as running; shorter turns come and go.
+const visiblyLong = 250 * time.Millisecond

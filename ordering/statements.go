@@ -11,7 +11,7 @@ import (
 type statements struct {
 	load, claim, advance, fail, skip       string
 	beginCareful, endCareful, giveUp       string
-	payload, settle, sweep, due            string
+	payload, settle, sweep, stalled, due   string
 	register, unregister, heartbeat, evict string
 }
 
@@ -33,9 +33,10 @@ from {schema}.load($1, $2, $3)`
 	// By the primary key of one segment.
 	payloadSQL = `select payload from {schema}.inbox where lane_id = $1 and position = $2 and segment = $3`
 
-	settleSQL = `select runnable, held, idle from {schema}.settle($1)`
-	sweepSQL  = `select * from {schema}.sweep($1, $2, $3, $4)`
-	dueSQL    = `select lanes, next from {schema}.due($1, $2, $3)`
+	settleSQL  = `select runnable, held, idle from {schema}.settle($1)`
+	sweepSQL   = `select * from {schema}.sweep($1, $2, $3, $4)`
+	stalledSQL = `select lane_id, cursor from {schema}.stalled($1, $2, $3, $4)`
+	dueSQL     = `select lanes, next from {schema}.due($1, $2, $3)`
 
 	registerSQL   = `insert into {schema}.processes (name) values ($1) returning process_id`
 	unregisterSQL = `delete from {schema}.processes where process_id = $1`
@@ -50,7 +51,7 @@ func statementsFor(schema string) statements {
 	return statements{
 		load: in(loadSQL), claim: in(claimSQL), advance: in(advanceSQL), fail: in(failSQL), skip: in(skipSQL),
 		beginCareful: in(beginCarefulSQL), endCareful: in(endCarefulSQL), giveUp: in(giveUpSQL),
-		payload: in(payloadSQL), settle: in(settleSQL), sweep: in(sweepSQL), due: in(dueSQL),
+		payload: in(payloadSQL), settle: in(settleSQL), sweep: in(sweepSQL), stalled: in(stalledSQL), due: in(dueSQL),
 		register: in(registerSQL), unregister: in(unregisterSQL), heartbeat: in(heartbeatSQL), evict: in(evictSQL),
 	}
 }

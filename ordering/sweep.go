@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // sweeper finds lanes in the database: those whose backoff has ended, and those
@@ -13,7 +15,9 @@ type sweeper struct {
 	now   chan struct{} // sweep now
 	look  chan struct{} // look at due again
 	after int64         // where the next page begins
-	turns int
+
+	seen   map[int64]int64 // lanes of other shares and how far they were at seenAt
+	seenAt time.Time
 
 	mu  sync.Mutex
 	due time.Time // when the next backoff ends, as far as is known; zero: look
@@ -120,15 +124,11 @@ func (s *sweeper) dueLanes(ctx context.Context) error {
 	return nil
 }
 
-// sweep reads pending lanes, page after page, for as long as there is room.
+// sweep reads the pending lanes of this process's share, page after page, for as
+// long as there is room. With nothing to do it helps others, and looks whether
+// everything is done.
 func (s *sweeper) sweep(ctx context.Context) error {
 	share := *s.p.share.Load()
-	s.turns++
-	total, waiting := s.p.sched.tracked()
-	if s.p.cfg.UntilIdle && total == 0 || waiting == 0 && s.turns%3 == 0 {
-		// Nothing to do here: look whether another process cannot keep up.
-		share.index, share.of = 0, 1
-	}
 	found := 0
 	for s.p.sched.room() > 0 {
 		lanes, err := s.page(ctx, share)
@@ -143,10 +143,15 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		}
 		s.after = lanes[len(lanes)-1]
 	}
-	if s.p.cfg.UntilIdle && share.of == 1 && found == 0 && total == 0 {
-		return s.checkIdle(ctx)
+	if total, waiting := s.p.sched.tracked(); waiting > 0 || total > s.p.cfg.Workers {
+		s.seen = nil
+		return nil
 	}
-	return nil
+	others, err := s.help(ctx, share)
+	if err == nil && s.p.cfg.UntilIdle && found == 0 && others == 0 {
+		err = s.checkIdle(ctx)
+	}
+	return err
 }
 
 func (s *sweeper) page(ctx context.Context, share share) ([]int64, error) {
@@ -154,16 +159,43 @@ func (s *sweeper) page(ctx context.Context, share share) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	var lanes []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		lanes = append(lanes, id)
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// helpAfter is how long a lane of another process's share must stand still,
+// with work to do, before a process that has nothing to do runs it.
+const helpAfter = time.Second
+
+// help runs lanes that other processes are slow to run: those that are no
+// further than when they were last looked at. It answers how many lanes of other
+// shares are pending, as far as it looked.
+func (s *sweeper) help(ctx context.Context, share share) (pending int, err error) {
+	if share.of == 1 {
+		return 0, nil
 	}
-	return lanes, rows.Err()
+	rows, err := s.p.pool.Query(ctx, s.p.sql.stalled, 0, share.index, share.of, page)
+	if err != nil {
+		return 0, err
+	}
+	seen := make(map[int64]int64)
+	var lane, cursor int64
+	var still []int64
+	if _, err := pgx.ForEachRow(rows, []any{&lane, &cursor}, func() error {
+		pending++
+		seen[lane] = cursor
+		if before, ok := s.seen[lane]; ok && before == cursor {
+			still = append(still, lane)
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	if s.seen != nil && time.Since(s.seenAt) < helpAfter {
+		return pending, nil
+	}
+	s.p.sched.wake(still, true)
+	s.seen, s.seenAt = seen, time.Now()
+	return pending, nil
 }
 
 // checkIdle ends the run if nothing can run any more: no lane is pending, and

@@ -76,7 +76,7 @@ func (t *turn) run(ctx context.Context) (err error) {
 		if n > 0 {
 			t.plans = append(t.plans, plan{l, n})
 		}
-		if t.open && time.Since(started) > slowTurn/2 {
+		if t.open && time.Since(started) > longTurn {
 			break // what is done is committed before others have to wait
 		}
 	}
@@ -212,7 +212,7 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 	if !ok {
 		return errGone
 	}
-	if took > slowAfter {
+	if took > slowCall {
 		l.alone = aloneTurns
 	}
 	if limited.Err() != nil && ctx.Err() == nil {

@@ -14,6 +14,10 @@ import (
 // ends the session for all partitions.
 func (s *session) ConsumeClaim(group sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	p := s.queue.partition(partitionID{claim.Topic(), claim.Partition()})
+	if p == nil { // it had no leader when the session was planned, and has one now
+		s.end(errTopicsChanged)
+		return nil
+	}
 	if claim.InitialOffset() != p.start {
 		return fmt.Errorf("the claim begins at offset %d, but was planned to begin at %d", claim.InitialOffset(), p.start)
 	}
@@ -57,8 +61,11 @@ func gather(records []inbox.Record, m *sarama.ConsumerMessage, more <-chan *sara
 
 func toRecord(m *sarama.ConsumerMessage) inbox.Record {
 	r := inbox.Record{
-		Key: m.Key, Value: m.Value, Time: m.Timestamp,
+		Key: m.Key, Value: m.Value,
 		Source: inbox.Source{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset},
+	}
+	if m.Timestamp.Year() <= 9999 { // a producer may write any number
+		r.Time = m.Timestamp
 	}
 	if len(m.Headers) > 0 {
 		r.Headers = make([]inbox.Header, len(m.Headers))
@@ -99,13 +106,16 @@ func (s *session) cutOff(group sarama.ConsumerGroupSession, p *partition) error 
 }
 
 // reach asks what a partition's log holds.
-func (s *Source) reach(id partitionID) (r reach, err error) {
+func (s *Source) reach(id partitionID) (reach, error) {
 	ids := []partitionID{id}
 	oldest, err := s.control.offsets(ids, sarama.OffsetOldest, sarama.ReadUncommitted)
 	if err != nil {
-		return r, err
+		return reach{}, err
 	}
 	newest, err := s.control.offsets(ids, sarama.OffsetNewest, sarama.ReadUncommitted)
+	if err == nil && len(oldest)+len(newest) < 2 {
+		err = sarama.ErrLeaderNotAvailable
+	}
 	return reach{oldest[id], newest[id]}, err
 }
 

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -65,4 +66,33 @@ func (s *Source) clientConfig() *sarama.Config {
 	g.Rebalance.Retry.Backoff = 500 * time.Millisecond
 	g.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategySticky()}
 	return c
+}
+
+// patientClient is the client of the consumer group. A partition that has no
+// leader is no reason for it not to read the others: the group's own client
+// takes it for a failure of its whole topic.
+type patientClient struct{ sarama.Client }
+
+// RefreshMetadata overrides the client's.
+func (c patientClient) RefreshMetadata(topics ...string) error {
+	err := c.Client.RefreshMetadata(topics...)
+	if err != nil && onlyLeaderless(err) {
+		return nil
+	}
+	return err
+}
+
+// onlyLeaderless reports whether every error that err joins is of a partition
+// without a leader.
+func onlyLeaderless(err error) bool {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return errors.Is(err, sarama.ErrLeaderNotAvailable)
+	}
+	for _, e := range joined.Unwrap() {
+		if !onlyLeaderless(e) {
+			return false
+		}
+	}
+	return len(joined.Unwrap()) > 0
 }

@@ -3,6 +3,8 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/IBM/sarama"
 )
@@ -66,11 +68,15 @@ func (c *control) topics(names []string) (found map[string]topicInfo, refused ma
 
 // offsets asks the leaders for one offset of each partition: the first whose
 // record is at or after a time in milliseconds, sarama.OffsetOldest or
-// sarama.OffsetNewest. It is -1 where there is none.
+// sarama.OffsetNewest. It is -1 where there is none. Partitions that have no
+// leader are left out.
 func (c *control) offsets(ids []partitionID, at int64, isolation sarama.IsolationLevel) (map[partitionID]int64, error) {
 	byLeader := map[*sarama.Broker]*sarama.OffsetRequest{}
 	for _, id := range ids {
 		leader, err := c.client.Leader(id.topic, id.partition)
+		if errors.Is(err, sarama.ErrLeaderNotAvailable) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("find the leader of %v: %w", id, err)
 		}
@@ -85,24 +91,27 @@ func (c *control) offsets(ids []partitionID, at int64, isolation sarama.Isolatio
 		resp, err := leader.GetAvailableOffsets(req)
 		if err != nil {
 			_ = leader.Close()
-			return nil, fmt.Errorf("ask %s for offsets: %w", leader.Addr(), err)
+			return nil, errors.Join(fmt.Errorf("ask %s for offsets: %w", leader.Addr(), err), c.refresh(ids))
 		}
 		for topic, blocks := range resp.Blocks {
 			for partition, b := range blocks {
-				id := partitionID{topic, partition}
 				if b.Err != sarama.ErrNoError {
-					return nil, errors.Join(fmt.Errorf("ask for the offset of %v: %w", id, b.Err), c.client.RefreshMetadata(topic))
+					return nil, errors.Join(fmt.Errorf("ask for the offset of %s/%d: %w", topic, partition, b.Err), c.refresh(ids))
 				}
-				answers[id] = b.Offset
+				answers[partitionID{topic, partition}] = b.Offset
 			}
 		}
 	}
-	for _, id := range ids {
-		if _, ok := answers[id]; !ok {
-			return nil, fmt.Errorf("ask for the offset of %v: %w", id, sarama.ErrIncompleteResponse)
-		}
-	}
 	return answers, nil
+}
+
+// refresh makes the client ask where the leaders are.
+func (c *control) refresh(ids []partitionID) error {
+	topics := map[string]bool{}
+	for _, id := range ids {
+		topics[id.topic] = true
+	}
+	return c.client.RefreshMetadata(slices.Sorted(maps.Keys(topics))...)
 }
 
 // committed asks for the group's offsets of all partitions of the topics.

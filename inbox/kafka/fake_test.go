@@ -101,25 +101,6 @@ func atoi(s string) (n int) {
 	return n
 }
 
-func testStopFrozen(b *bench) {
-	topic := b.topic("t", 1)
-	sink := newMemory()
-	cfg := b.config(topic)
-	cfg.LeaveTimeout = 200 * time.Millisecond
-	c := b.start(cfg, sink)
-	b.produce(topic, 0, 5, "v")
-	sink.awaitCount(b, topic, 0, 5)
-	b.world.freeze()
-	defer b.world.thaw()
-	began := time.Now()
-	c.stop()
-	if took := time.Since(began); took > 5*time.Second {
-		b.Errorf("the stop took %v", took)
-	} else {
-		b.Logf("the stop took %v", took)
-	}
-}
-
 // A broker that hangs for longer than the session and goes on.
 func testThaw(b *bench) {
 	topic := b.topic("t", 2)

@@ -71,7 +71,9 @@ func firstPartitions(topic string, info topicInfo, start Start, isNew bool, had 
 	return first
 }
 
-// plan decides where the partitions of a session begin. The topics are asked
+// plan decides where the partitions of a session begin. Those without a leader
+// are left out: the client waits for one before it claims them, and then a
+// session begins anew, with a plan for all. The topics are asked
 // for before their offsets: an offset is then never taken for one of a topic
 // that came after it.
 func (s *Source) plan(claims map[string][]int32) (map[partitionID]beginning, error) {
@@ -122,6 +124,11 @@ func (s *Source) beginnings(ids []partitionID, infos map[string]topicInfo, had m
 	}
 	begins := make(map[partitionID]beginning, len(ids))
 	for _, id := range ids {
+		_, had1 := oldest[id]
+		_, had2 := newest[id]
+		if !had1 || !had2 {
+			continue // it has no leader
+		}
 		var c *committed
 		if found, ok := had[id]; ok {
 			c = &found

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The tests of this file run the suite on Apache Kafka. They need the script
@@ -89,6 +90,8 @@ func TestRealOfThree(t *testing.T) {
 	t.Run("rebalance", func(t *testing.T) { testRebalance(newBench(t, w)) })
 	t.Run("transactions", func(t *testing.T) { testTransactions(newBench(t, w)) })
 	t.Run("topic made again", func(t *testing.T) { testTopicMadeAgain(newBench(t, w)) })
+	t.Run("without a leader", func(t *testing.T) { testLeaderless(newBench(t, w), k) })
+	t.Run("one frozen", func(t *testing.T) { testOneFrozen(newBench(t, w), k) })
 	t.Run("one killed", func(t *testing.T) { testOneKilled(newBench(t, w), k) })
 }
 
@@ -114,6 +117,70 @@ func testOneKilled(b *bench, k realKafka) {
 		write()
 		k.do("restart", node)
 		write()
+	}
+	for p := range int32(6) {
+		b.awaitCommit(topic, p, int64(n))
+	}
+	c.stop()
+	sink.verify(b)
+	b.Logf("%d of %d records came twice", sink.twice, sink.total())
+}
+
+// testLeaderless kills a broker that leads partitions without other replicas:
+// the others are read, also by a member that joins meanwhile.
+func testLeaderless(b *bench, k realKafka) {
+	topic := b.topic("t", 6)
+	sink := newMemory()
+	first := b.start(b.config(topic), sink)
+	for p := range int32(6) {
+		b.produce(topic, p, 5, "v")
+		sink.awaitCount(b, topic, p, 5)
+	}
+	k.do("kill", "2")
+	b.eventually("partitions have no leader", func() bool { return b.leaders(topic) == 4 })
+	first.stop()
+	second := b.start(b.config(topic), sink)
+	second.awaitMember(4)
+	for _, p := range second.Stats().Partitions {
+		b.produce(topic, p.Partition, 5, "w")
+		sink.awaitCount(b, topic, p.Partition, 10)
+	}
+	k.do("restart", "2")
+	second.awaitMember(6)
+	b.newProducer()
+	for p := range int32(6) {
+		b.produce(topic, p, 5, "x")
+		sink.awaitCount(b, topic, p, 10)
+	}
+	sink.verify(b)
+}
+
+// testOneFrozen stops each broker in turn, as a machine that hangs does. The
+// leaders move; the client has to find out by itself.
+func testOneFrozen(b *bench, k realKafka) {
+	topic := b.group + ".t"
+	b.createReplicated(topic, 6, 3)
+	sink := newMemory()
+	c := b.start(b.config(topic), sink)
+	n := 0
+	write := func() time.Duration {
+		began := time.Now()
+		n += 20
+		b.newProducer()
+		for p := range int32(6) {
+			b.produce(topic, p, 20, "v")
+		}
+		for p := range int32(6) {
+			sink.awaitCount(b, topic, p, n)
+		}
+		return time.Since(began)
+	}
+	write()
+	for _, node := range []string{"1", "2", "3"} {
+		k.do("pause", node)
+		took := write()
+		k.do("resume", node)
+		b.Logf("broker %s hangs: all partitions are read after %v; it goes on: after %v", node, took, write())
 	}
 	for p := range int32(6) {
 		b.awaitCommit(topic, p, int64(n))

@@ -26,13 +26,14 @@ type Source struct {
 	sink Sink
 	log  *slog.Logger
 
-	ran     atomic.Bool
-	dialer  *dialer
-	group   sarama.ConsumerGroup
-	control *control
-	topics  *topics
-	look    chan struct{} // has an element when watch is to look at once
-	often   often
+	ran         atomic.Bool
+	dialer      *dialer
+	group       sarama.ConsumerGroup
+	control     *control
+	groupClient sarama.Client
+	topics      *topics
+	look        chan struct{} // has an element when watch is to look at once
+	often       often
 
 	mu          sync.Mutex
 	session     *session // nil between two
@@ -83,14 +84,18 @@ func (s *Source) Run(ctx context.Context) error {
 
 // connect makes the two clients. They connect when they are first used.
 func (s *Source) connect() error {
-	client, err := sarama.NewClient(s.cfg.Brokers, s.clientConfig())
+	own, err := sarama.NewClient(s.cfg.Brokers, s.clientConfig())
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
 	}
-	s.control = &control{client: client, group: s.cfg.Group, brokers: s.cfg.Brokers}
-	s.group, err = sarama.NewConsumerGroup(s.cfg.Brokers, s.cfg.Group, s.clientConfig())
+	s.control = &control{client: own, group: s.cfg.Group, brokers: s.cfg.Brokers}
+	s.groupClient, err = sarama.NewClient(s.cfg.Brokers, s.clientConfig())
 	if err != nil {
-		return errors.Join(fmt.Errorf("configure the consumer group: %w", err), client.Close())
+		return errors.Join(fmt.Errorf("configure the client: %w", err), own.Close())
+	}
+	s.group, err = sarama.NewConsumerGroupFromClient(s.cfg.Group, patientClient{s.groupClient})
+	if err != nil {
+		return errors.Join(fmt.Errorf("configure the consumer group: %w", err), s.groupClient.Close(), own.Close())
 	}
 	return nil
 }
@@ -206,6 +211,7 @@ func (s *Source) stop(endLoop context.CancelFunc, running *sync.WaitGroup) error
 		endLoop()
 		_ = s.group.Close() // leaves the group, after the session has ended
 		running.Wait()
+		_ = s.groupClient.Close()
 		_ = s.control.client.Close()
 		ended <- err
 	}()

@@ -116,7 +116,7 @@ func testRebalanceWaits(b *bench) {
 	<-entered
 	second := b.start(b.config(topic), sink)
 	select {
-	case <-time.After(500 * time.Millisecond):
+	case <-time.After(1500 * time.Millisecond): // a rebalance takes a third of it
 	case <-second.ended:
 	}
 	if st := second.Stats(); st.Member != "" {

@@ -2,9 +2,13 @@ package dev
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/inboxd/inboxd/inbox"
 	"github.com/inboxd/inboxd/internal/broker"
@@ -123,4 +127,26 @@ func copyOf(r *inbox.Record) *inbox.Record {
 	c := *r
 	c.Source.Partition = broker.ByKey
 	return &c
+}
+
+// RunFeed sends the stream of the shop that goes on, behind what is stored of
+// it, until ctx ends.
+func RunFeed(ctx context.Context, i *Instance, schema string, pool *pgxpool.Pool, perSecond int) error {
+	const seed = 1
+	var stored int64
+	sql := "select count(*) from " + pgx.Identifier{schema, "inbox"}.Sanitize()
+	if err := pool.QueryRow(ctx, sql).Scan(&stored); err != nil {
+		return fmt.Errorf("count the events of the stream: %w", err)
+	}
+	f, err := NewFeed(NewStream(seed, 0), seed, i.Broker.Addrs()...)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if stored == 0 {
+		if err := f.SendPoison(ctx); err != nil {
+			return err
+		}
+	}
+	return f.Run(ctx, perSecond, stored)
 }

@@ -53,12 +53,12 @@ func Configure(c *config.Config, i *Instance) {
 
 // sample is one run.
 type sample struct {
-	o        SampleOptions
-	reg      *handlers.Registry
-	feed     *Feed
-	before   service.Counts // of services that have ended
-	again    int64          // records delivered again
-	began    time.Time
+	o      SampleOptions
+	reg    *handlers.Registry
+	feed   *Feed
+	before service.Counts // of services that have ended
+	again  int64          // records delivered again
+	began  time.Time
 }
 
 // RunSample sends the events, runs the same service as serve on them, and

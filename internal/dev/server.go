@@ -77,8 +77,11 @@ func (s *Server) url(database string, password bool) string {
 	return u.String()
 }
 
-// Broker is the address at which the directory's broker listens when it runs.
-func (s *Server) Broker() string { return s.broker }
+// PasswordFile holds the password.
+func (s *Server) PasswordFile() string { return s.dir.PasswordFile() }
+
+// BrokerAddr is the address at which the directory's broker listens when it runs.
+func (s *Server) BrokerAddr() string { return s.broker }
 
 // Started says whether this process started the server.
 func (s *Server) Started() bool { return s.postgres.Owned() }

@@ -1,0 +1,39 @@
+package ordering
+
+import (
+	"sync"
+	"time"
+)
+
+// Lanes that share a transaction wait for one another. A call of a handler that
+// takes longer than slowCall gives its lane turns of its own. A turn begins no
+// further lane after longTurn. A whole turn that is slow gives each of its lanes
+// a turn of its own, until it shows which one it was.
+const (
+	slowCall = 20 * time.Millisecond
+	longTurn = 50 * time.Millisecond
+)
+
+// aloneTurns is how long a lane that was slow or failed has transactions of its
+// own; it is counted down with each turn that was not slow.
+const aloneTurns = 32
+
+// pace knows how long turns typically take. What is slow depends on it: on a
+// busy machine all turns are long, and that is no lane's fault.
+type pace struct {
+	mu      sync.Mutex
+	typical time.Duration
+}
+
+// slow takes note of a turn and reports whether it was slow.
+func (p *pace) slow(took time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.typical == 0 {
+		p.typical = min(took, slowCall)
+	}
+	slow := took > slowCall && took > 4*p.typical
+	// One long turn moves the typical time by a tenth at most.
+	p.typical += (min(took, 2*p.typical) - p.typical) / 10
+	return slow
+}
