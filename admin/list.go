@@ -228,10 +228,12 @@ func (sec section) query(s selection) *query {
 }
 
 func (q *query) olderThan(sec section, d time.Duration) {
+	if sec.name == string(Idle) {
+		q.and("false")
+		return
+	}
 	limit := "now() - " + q.arg(d) + "::interval"
 	switch sec.name {
-	case string(Idle):
-		q.and("false")
 	case string(Ready), string(Running):
 		q.head = true
 		q.and("h.received_at <= " + limit)

@@ -445,15 +445,18 @@ create function {{.schema}}.due(share integer, shares integer, page integer,
 	out lanes bigint[], out next interval)
 language plpgsql stable
 set enable_seqscan = off set jit = off as $$
+declare
+	-- One moment for both questions: no backoff can end between them.
+	moment timestamptz := clock_timestamp();
 begin
 	lanes := array(
 		select l.lane_id from {{.schema}}.lanes l
-		where l.state = 'backoff' and l.next_attempt_at <= clock_timestamp() and l.lane_id % shares = share
+		where l.state = 'backoff' and l.next_attempt_at <= moment and l.lane_id % shares = share
 		order by l.next_attempt_at
 		limit page);
-	select l.next_attempt_at - clock_timestamp() into next
+	select l.next_attempt_at - moment into next
 	from {{.schema}}.lanes l
-	where l.state = 'backoff' and l.next_attempt_at > clock_timestamp()
+	where l.state = 'backoff' and l.next_attempt_at > moment
 	order by l.next_attempt_at
 	limit 1;
 end $$;
