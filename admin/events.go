@@ -158,7 +158,10 @@ func (a *Admin) eachNewest(ctx context.Context, f EventFilter, yield func(Event,
 		if err != nil {
 			return err
 		}
-		if left -= n; f.Limit > 0 && left == 0 {
+		if f.Limit == 0 {
+			continue
+		}
+		if left -= n; left == 0 {
 			return nil
 		}
 	}

@@ -154,7 +154,8 @@ for each row execute function {{.schema}}.place_staged();
 -- load reads lanes and their next events, without a lock. An event's payload is
 -- null when it is larger than large bytes: the reader fetches it when its turn
 -- comes. traced says that the last transaction that locked the lane's row ended
--- without writing to it: a process died there, or a run was given up.
+-- without writing to it: a process died there, or a run was given up. (Of a row
+-- that was locked and then written by one transaction, xmax is that of xmin.)
 create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer)
 returns table (
 	lane_id bigint, aggregate_id text, cursor bigint, version integer, generation integer,
@@ -169,7 +170,7 @@ begin
 	return query
 	select l.lane_id, l.aggregate_id, l.cursor, l.version, l.generation,
 		l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()),
-		l.attempts, l.crashes, l.xmax::text <> '0', l.state <> 'ready', l.replayed_to,
+		l.attempts, l.crashes, l.xmax::text <> '0' and l.xmax <> l.xmin, l.state <> 'ready', l.replayed_to,
 		e.position, e.segment, e.event_id, e.event_type, e.sequence, e.occurred_at, e.received_at,
 		e.source_topic, e.source_partition, e.source_offset, e.headers,
 		case when octet_length(e.payload) <= large then e.payload end

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/inbox"
 )
 
@@ -133,5 +136,34 @@ func TestTakeOverAfterFreeze(t *testing.T) {
 	}
 	if n := one[int](s, `select count(*) from inboxd.processes`); n != 0 {
 		t.Errorf("%d processes are still registered", n)
+	}
+}
+
+// Only a run that ended without a word leaves a trace; runs that succeeded or
+// failed do not, and so cost no careful run.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 3, 2)
+	s.put("Bad", 1, 1)
+	reg := sqlRegistry(t, "Paid")
+	must(t, handlers.SQL(reg, "Bad", "select 1/0"))
+	s.run(reg, quick())
+	const traced = `select count(distinct lane_id) from inboxd.load(array(select lane_id from inboxd.lanes), 1, 1) where traced`
+	if n := one[int](s, traced); n != 0 {
+		t.Errorf("%d lanes are traced after runs that ended properly", n)
+	}
+	session, err := pgx.Connect(context.Background(), s.url)
+	must(t, err)
+	_, err = session.Exec(context.Background(), `begin; select lane_id from inboxd.lanes where aggregate_id = 'agg-1' for update`)
+	must(t, err)
+	must(t, session.Close(context.Background()))
+	if n := one[int](s, traced); n != 1 {
+		t.Errorf("%d lanes are traced after a session died with one, want 1", n)
+	}
+	s.put("Paid2", 3, 1)
+	s.run(sqlRegistry(t, "Paid2"), quick())
+	if n := one[int](s, traced); n != 0 {
+		t.Errorf("%d lanes are still traced after their next run", n)
 	}
 }

@@ -113,12 +113,14 @@ func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 		case fault.Conflict:
 			return nil
 		}
-		l.failed = nil
 		l.forget()
 		if fault.Of(err) == fault.Moved {
+			// Perhaps its own lost session still holds it; if somebody else
+			// has run the event meanwhile, the failure is dropped.
 			l.forgetRest()
 			return nil
 		}
+		l.failed = nil
 		return fmt.Errorf("record the failure of lane %d: %w", l.id, err)
 	}
 	l.failed = nil

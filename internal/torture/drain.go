@@ -21,23 +21,23 @@ type quiet struct {
 func (w *world) drain(ctx context.Context) error {
 	began := time.Now()
 	deadline := began.Add(60*time.Second + w.opts.duration/3)
-	expected := w.stream.expect()
+	expected := w.stream.expect().stored()
 	var q quiet
 	for last, since := (quiet{}), time.Now(); ; {
 		w.repairOnce(ctx, true)
 		var err error
-		if q, err = w.look(ctx); err == nil && q.pending == 0 && q.broken == 0 && q.stored >= expected.stored() {
+		if q, err = w.look(ctx); err == nil && q.pending == 0 && q.broken == 0 && q.stored >= expected {
 			break
 		}
 		if time.Now().After(deadline) {
 			w.findings.add("drain", "after %s there is still something to run: %d of %d events are stored, %d are pending in lanes that are not stuck, %d lanes are not released (last error: %v)",
-				time.Since(began).Round(time.Second), q.stored, expected.stored(), q.pending, q.broken, err)
+				time.Since(began).Round(time.Second), q.stored, expected, q.pending, q.broken, err)
 			break
 		}
 		if q != last {
 			last, since = q, time.Now()
 		} else if time.Since(since) > 10*time.Second {
-			w.say("draining: %d of %d stored, %d pending", q.stored, expected.stored(), q.pending)
+			w.say("draining: %d of %d stored, %d pending", q.stored, expected, q.pending)
 			since = time.Now()
 		}
 		if !sleep(ctx, 250*time.Millisecond) {
@@ -79,7 +79,7 @@ func (w *world) stopAll(ctx context.Context) {
 	var mu sync.Mutex
 	for _, s := range w.slots() {
 		stopping.Go(func() {
-			s.busy.Lock() // for good
+			s.close()
 			if s.process() == nil {
 				w.findings.add("exit", "%s does not run at the end", s.name)
 			}

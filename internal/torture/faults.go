@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"syscall"
 	"time"
@@ -31,7 +30,9 @@ type strike struct {
 }
 
 // inFlight reports whether work was under way when the fault came.
-func (s *strike) inFlight() bool { return s.looked && s.processed > 0 && s.pending > 0 && s.running > 0 }
+func (s *strike) inFlight() bool {
+	return s.looked && s.processed > 0 && s.pending > 0 && s.running > 0
+}
 
 // faultLog is what happened.
 type faultLog struct {
@@ -326,7 +327,7 @@ func (w *world) snapshot(p planned) action {
 func (w *world) operator(p planned) action {
 	return func(ctx, _ context.Context) {
 		f := w.families()[p.pick%2]
-		if stuck := w.stuckAny(ctx, f); len(stuck) > 0 {
+		if stuck := w.stuckForGood(ctx, f); len(stuck) > 0 {
 			_ = w.retry(ctx, f, stuck[p.pick%len(stuck)]) // it may have moved meanwhile
 		}
 	}
@@ -373,5 +374,3 @@ func (w *world) postgresFault(p planned, s *strike) action {
 		}
 	}
 }
-
-var _ = fmt.Sprint

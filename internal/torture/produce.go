@@ -63,6 +63,7 @@ func (w *world) send(ctx context.Context, producer *broker.Producer, drafts []dr
 		}
 		err := producer.Produce(ctx, records...)
 		if err == nil {
+			w.ends.note(records)
 			break
 		}
 		if ctx.Err() != nil || try == 20 {
@@ -97,4 +98,17 @@ func (w *world) send(ctx context.Context, producer *broker.Producer, drafts []dr
 		}
 	}
 	return nil
+}
+
+// ends are where the topics end, as far as the producer knows.
+type ends map[string]map[int32]int64
+
+func (e ends) note(records []*inbox.Record) {
+	for _, r := range records {
+		s := r.Source
+		if e[s.Topic] == nil {
+			e[s.Topic] = map[int32]int64{}
+		}
+		e[s.Topic][s.Partition] = max(e[s.Topic][s.Partition], s.Offset+1)
+	}
 }

@@ -79,10 +79,12 @@ func (w *world) stuckThough(ctx context.Context, f *family) []string {
 	return collect(rows, err)
 }
 
-// stuckAny answers some lanes that are stuck.
-func (w *world) stuckAny(ctx context.Context, f *family) []string {
+// stuckForGood answers some lanes that are stuck, but for those of events that
+// end processes or connections: to try these again takes long, and others to run
+// beside them.
+func (w *world) stuckForGood(ctx context.Context, f *family) []string {
 	rows, err := w.pool.Query(ctx, fmt.Sprintf(
-		`select aggregate_id from %s.lanes where state = 'stuck' order by aggregate_id limit 100`, f.name))
+		`select aggregate_id from %s.lanes where state = 'stuck' and error_message not like 'every attempt ended%%' order by aggregate_id limit 100`, f.name))
 	return collect(rows, err)
 }
 

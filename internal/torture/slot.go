@@ -33,6 +33,7 @@ type slot struct {
 	busy sync.Mutex // held by the fault that has the slot
 
 	mu          sync.Mutex
+	closed      bool // nothing is started any more
 	incarnation int
 	current     *process // nil: none was started
 }
@@ -53,7 +54,7 @@ type process struct {
 func (s *slot) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current.running() {
+	if s.closed || s.current.running() {
 		return nil
 	}
 	log, err := os.OpenFile(filepath.Join(s.world.dir, s.name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -170,8 +171,15 @@ func (s *slot) end() {
 	if s == nil {
 		return
 	}
-	s.busy.Lock() // for good
+	s.close()
 	s.kill()
+}
+
+// close has nothing started in the slot any more.
+func (s *slot) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 }
 
 var errNotStopped = errors.New("it did not stop")

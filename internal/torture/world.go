@@ -52,6 +52,7 @@ type world struct {
 	held     heldLog
 	exits    exitLog
 	fixes    repairs
+	ends     ends
 	numbers  numbers
 }
 
@@ -74,7 +75,7 @@ type numbers struct {
 }
 
 func newWorld(ctx context.Context, o options) (*world, error) {
-	w := &world{opts: o, spawn: make(chan func())}
+	w := &world{opts: o, spawn: make(chan func()), ends: ends{}}
 	go spawner(w.spawn)
 	if err := w.makeDirectory(); err != nil {
 		return nil, err
