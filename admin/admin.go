@@ -16,6 +16,7 @@ import (
 type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
@@ -47,6 +48,12 @@ type By struct {
 func (a *Admin) in(sql string) string {
 	return strings.ReplaceAll(sql, "{schema}", a.schema)
 }
+
+// byIndexSQL has statements go by index and nested loops until the transaction
+// ends, whatever the planner believes of tables that have just grown. A batch is
+// a transaction.
+const byIndexSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
 
 // Compiling a plan takes longer than running the small ones there are.
 const readSettingsSQL = `select set_config('jit', 'off', true)`

@@ -122,6 +122,9 @@ func (a *Admin) changeOnce(ctx context.Context, f func(pgx.Tx) error) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // does nothing after a commit
+	if _, err := tx.Exec(ctx, byIndexSQL); err != nil {
+		return err
+	}
 	if _, err := tx.Exec(ctx, lockWaitSQL, fmt.Sprint(lockWait.Milliseconds())); err != nil {
 		return err
 	}

@@ -26,33 +26,31 @@ type Page struct {
 // fingerprint, are in the order in which their aggregates were first heard of.
 // It ends at the first error.
 func (a *Admin) Lanes(ctx context.Context, f Filter) iter.Seq2[Lane, error] {
+	return a.each(ctx, selection{Filter: f})
+}
+
+func (a *Admin) each(ctx context.Context, s selection) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
-		left := f.Limit
+		left := s.Limit
 		for {
-			f.Limit = PageSize
-			if left > 0 {
-				f.Limit = min(left, PageSize)
+			size := PageSize
+			if s.Limit > 0 {
+				size = min(left, PageSize)
 			}
-			page, err := a.LanesPage(ctx, f)
+			lanes, next, err := a.page(ctx, s, size)
 			if err != nil {
 				yield(Lane{}, err)
 				return
 			}
-			for _, l := range page.Lanes {
+			for _, l := range lanes {
 				if !yield(l, nil) {
 					return
 				}
 			}
-			if left > 0 {
-				left -= len(page.Lanes)
-				if left == 0 {
-					return
-				}
-			}
-			if page.Next == "" {
+			if left -= len(lanes); next == "" || left == 0 {
 				return
 			}
-			f.After = page.Next
+			s.After = next
 		}
 	}
 }
@@ -134,12 +132,14 @@ func (a *Admin) page(ctx context.Context, s selection, limit int) ([]Lane, strin
 }
 
 func (a *Admin) lanes(ctx context.Context, sql string, args []any) ([]Lane, error) {
-	rows, err := a.db.Query(ctx, a.in(sql), args...)
-	if err != nil {
-		return nil, fmt.Errorf("list lanes: %w", err)
-	}
-	lanes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Lane, error) { return scanLane(row) })
-	if err != nil {
+	var lanes []Lane
+	batch := &pgx.Batch{}
+	batch.Queue(byIndexSQL)
+	batch.Queue(a.in(sql), args...).Query(func(rows pgx.Rows) (err error) {
+		lanes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Lane, error) { return scanLane(row) })
+		return err
+	})
+	if err := a.db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}
 	return lanes, nil

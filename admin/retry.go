@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,7 +46,7 @@ func (a *Admin) retryLane(ctx context.Context, by By, t Target) (Retried, error)
 	if err != nil {
 		return Retried{}, err
 	}
-	if err := l.retryable(); err != nil {
+	if err := l.CanRetry(); err != nil {
 		return Retried{}, err
 	}
 	err = a.changeLane(ctx, &l, func(tx pgx.Tx) error { return a.release(ctx, tx, by, []int64{l.id}) })
@@ -64,8 +65,9 @@ func (a *Admin) retryLane(ctx context.Context, by By, t Target) (Retried, error)
 	return r, nil
 }
 
-// retryable says why the lane has nothing to retry; nil: it has.
-func (l *Lane) retryable() error {
+// CanRetry says, with a RefusedError, why the lane has nothing to retry; nil: it
+// has.
+func (l *Lane) CanRetry() error {
 	refuse := func(format string, args ...any) error {
 		return refused(l.AggregateID, "the lane of %q has nothing to retry: %s", l.AggregateID, fmt.Sprintf(format, args...))
 	}
@@ -102,11 +104,10 @@ type Progress struct {
 	Left int
 }
 
-// retryStates are the states that can be retried.
+// retryStates are the states that can be retried; lanes in any other have
+// nothing to retry.
 var retryStates = []State{Stuck, Backoff}
 
-// Retryable reports whether lanes of a state can be retried; any lane that is
-// neither stuck nor backing off has nothing to retry.
 func (f Filter) retryable() selection { return selection{Filter: f, states: retryStates} }
 
 // CountRetryable answers how many lanes RetryAll would retry now.
@@ -114,11 +115,9 @@ func (a *Admin) CountRetryable(ctx context.Context, f Filter) (int, error) {
 	return a.count(ctx, f.retryable())
 }
 
-// Retryable lists the first lanes that RetryAll would retry now, at most
-// PageSize.
-func (a *Admin) Retryable(ctx context.Context, f Filter, limit int) ([]Lane, error) {
-	lanes, _, err := a.page(ctx, f.retryable(), min(limit, PageSize))
-	return lanes, err
+// Retryable lists the lanes that RetryAll would retry now, as Lanes does.
+func (a *Admin) Retryable(ctx context.Context, f Filter) iter.Seq2[Lane, error] {
+	return a.each(ctx, f.retryable())
 }
 
 const nowSQL = `select clock_timestamp()`

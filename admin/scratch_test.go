@@ -21,7 +21,10 @@ func (tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQuery
 	return context.WithValue(ctx, key{}, [2]any{time.Now(), d.SQL})
 }
 func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryEndData) {
-	v := ctx.Value(key{}).([2]any)
+	v, ok := ctx.Value(key{}).([2]any)
+	if !ok {
+		return
+	}
 	if e := time.Since(v[0].(time.Time)); e > 5*time.Millisecond {
 		fmt.Printf("%8s  %.90q\n", e.Round(time.Millisecond), v[1])
 	}

@@ -148,6 +148,11 @@ func (v *verifier) run(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, verifySettingsSQL); err != nil {
 		return err
 	}
+	if v.lane != nil {
+		if _, err := tx.Exec(ctx, byIndexSQL); err != nil {
+			return err
+		}
+	}
 	segments := 0
 	if err := tx.QueryRow(ctx, v.in(segmentsSQL)).Scan(&segments, &v.dropped); err != nil {
 		return err

@@ -108,7 +108,8 @@ left join {schema}.aggregates a on a.lane_id = v.lane_id
 where (v.first_position > v.last_position or v.first_position <> v.before_last + 1 or v.at < v.before_at)
 	and ($2::timestamptz is null or v.at >= $2)`
 
-	// Skips are few; their audit rows are found by hashing.
+	// Skips are few; their audit rows are found by hashing or by the index
+	// audit_aggregate, which has the default collation.
 	verifySkipsSQL = `
 select r.lane_id, i.aggregate_id, r.last_position, i.event_id, r.at
 from {schema}.runs r
@@ -116,7 +117,7 @@ join {schema}.inbox i on i.lane_id = r.lane_id and i.position = r.last_position 
 where r.kind = 's' and ($1::bigint is null or r.lane_id = $1) and ($2::timestamptz is null or r.at >= $2)
 	and not exists (
 		select from {schema}.audit u
-		where u.action = 'skip' and u.aggregate_id = i.aggregate_id and u.event_id = i.event_id)`
+		where u.action = 'skip' and u.aggregate_id = i.aggregate_id collate "default" and u.event_id = i.event_id)`
 
 	// By the unique constraint, whose order is that of the groups, or by sorting.
 	verifyDoublesSQL = `

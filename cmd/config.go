@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/inboxd/inboxd/internal/service"
 )
 
 func newConfigCmd(a *app) *cobra.Command {
@@ -46,6 +48,9 @@ func newConfigValidateCmd(a *app) *cobra.Command {
 			}
 			if err := a.registerConfigured(c); err != nil {
 				return err
+			}
+			if _, err := service.Decoder(c); err != nil {
+				return wrongUse("%w", err)
 			}
 			return a.showValid(c.File)
 		},

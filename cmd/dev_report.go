@@ -71,32 +71,44 @@ func sweptShare(r *dev.Report) float64 {
 
 // writeSample writes what a newcomer needs to understand what happened.
 func writeSample(b *bytes.Buffer, r *dev.Report) {
-	line := func(n int64, format string, args ...any) {
-		fmt.Fprintf(b, "%9s  %s\n", thousands(n), fmt.Sprintf(format, args...))
+	line := func(n int64, one, many string) {
+		fmt.Fprintf(b, "%9s  %s\n", thousands(n), agree(n, one, many))
 	}
-	fmt.Fprintf(b, "The sample shop, seed %d: orders and payments, %s aggregates.\n", r.Seed, thousands(r.Aggregates))
-	b.WriteString("\nsent to Kafka\n")
-	line(r.Sent.Events, "events")
-	line(r.Sent.Twice, "of them a second time, as a producer does that got no answer")
-	line(r.Sent.Poison, "record that is no event")
-	b.WriteString("\nstored in the inbox\n")
-	line(r.Again, "records came a second time: the consumer was stopped half-way and its offsets were set back")
-	line(r.Counts.Duplicates, "duplicates dropped (%s + %s)", thousands(r.Sent.Twice), thousands(r.Again))
-	line(r.Stored, "events stored, each once")
-	line(int64(len(r.Quarantine)), "record in quarantine, bytes intact")
-	b.WriteString("\nprocessed\n")
-	line(r.Processed, "events, each once, in order within its aggregate")
-	line(r.Failures, "attempts failed and were undone%s", recovered(r.Recovered))
-	line(r.Waiting, "events wait, in %s", lanesStuck(len(r.Stuck)))
-	line(r.Violations.Total(), "order violations (counted in the table shop.effects: %d doubled, %d out of order, %d lost)",
+	say := func(format string, args ...any) { fmt.Fprintf(b, format, args...) }
+	say("The sample shop, seed %d: orders and payments, %s.\n", r.Seed, count(r.Aggregates, "aggregate"))
+	say("\nsent to Kafka\n")
+	line(r.Sent.Events, "event", "events")
+	line(r.Sent.Twice, "of them a second time, as a producer does that got no answer", "of them a second time, as a producer does that got no answer")
+	line(r.Sent.Poison, "record that is no event", "records that are no events")
+	say("\nstored in the inbox\n")
+	const cause = "came a second time: the consumer was stopped half-way and its offsets set back"
+	line(r.Again, "record "+cause, "records "+cause)
+	line(r.Counts.Duplicates, "duplicate dropped", fmt.Sprintf("duplicates dropped (%s + %s)", thousands(r.Sent.Twice), thousands(r.Again)))
+	line(r.Stored, "event stored", "events stored")
+	line(int64(len(r.Quarantine)), "record in quarantine, bytes intact", "records in quarantine, bytes intact")
+	say("\nprocessed\n")
+	line(r.Processed, "event processed", "events processed")
+	line(r.Failures, "attempt failed and was undone", "attempts failed and were undone"+recovered(r.Recovered))
+	line(r.Waiting, "event waits in a stuck lane", "events wait in "+count(int64(len(r.Stuck)), "stuck lane"))
+	violated := fmt.Sprintf("counted in the table shop.effects: %d doubled, %d out of order, %d lost",
 		r.Violations.Doubled, r.Violations.Disordered, r.Violations.Lost)
-	fmt.Fprintf(b, "\nIn %.1f s, the consumer's two starts included: %s events a second; half of them were committed within %s\nof being stored. The sweep found %.1f %% of them, notifications the rest.\n",
+	line(r.Violations.Total(), "order violation ("+violated+")", "order violations ("+violated+")")
+	say("\nThat took %.1f s, two starts of the consumer included: %s events a second, half of them committed within\n%s of being stored. The sweep found %.1f %% of them, notifications the rest.\n",
 		r.Took.Seconds(), thousands(int64(float64(r.Processed)/r.Took.Seconds())), r.Median.Round(100*time.Microsecond), 100*sweptShare(r))
-	for _, l := range r.Stuck {
-		fmt.Fprintf(b, "\nLane %s is stuck: its event %s (%s) failed %d times, and %d events wait behind it.\n  %s\nNo other lane waited for it.\n",
-			l.AggregateID, l.EventID, l.EventType, l.Attempts, l.Followers, printable(l.Error))
+	writeHeld(b, r)
+}
+
+// maxHeldShown bounds how many stuck lanes and quarantined records are told of.
+const maxHeldShown = 3
+
+// writeHeld writes what needs a person, and why.
+func writeHeld(b *bytes.Buffer, r *dev.Report) {
+	for _, l := range r.Stuck[:min(len(r.Stuck), maxHeldShown)] {
+		fmt.Fprintf(b, "\nLane %s is stuck: its event %s (%s) failed %s, and %s behind it. No other lane waits for it.\n  %s\n",
+			l.AggregateID, l.EventID, l.EventType, count(int64(l.Attempts), "time"),
+			count(l.Followers, "event")+agree(l.Followers, " waits", " wait"), printable(l.Error))
 	}
-	for _, q := range r.Quarantine {
+	for _, q := range r.Quarantine[:min(len(r.Quarantine), maxHeldShown)] {
 		fmt.Fprintf(b, "\nQuarantine holds record %d (topic %s, partition %d, offset %d), which could not become an event:\n  %s\n",
 			q.ID, q.Topic, q.Partition, q.Offset, printable(q.Detail))
 	}
@@ -107,13 +119,6 @@ func recovered(events []dev.Recovered) string {
 		return ""
 	}
 	return fmt.Sprintf("; event %s succeeded at attempt %d", events[0].EventID, events[0].Attempt)
-}
-
-func lanesStuck(n int) string {
-	if n == 1 {
-		return "1 lane that is stuck"
-	}
-	return fmt.Sprintf("%d lanes that are stuck", n)
 }
 
 // sampleCommands are three that work as they are written.
@@ -168,13 +173,7 @@ func (a *app) showDev(i *dev.Instance, c *config.Config, reg *handlers.Registry)
 		{"topics", c.Kafka.Topics},
 	})
 	b.WriteString("\nNext, in another terminal:\n")
-	const event = `{"event_id": "e-1", "aggregate_id": "order-1", "event_type": "OrderPaid", "payload": {"amount": 12}}`
-	commands := []string{
-		"echo " + shellWord(event) + " | " + a.devCommand("ingest", ""),
-		a.devCommand("lanes list", ""),
-		fmt.Sprintf("PGPASSWORD=$(cat %s) psql %s", shellWord(i.PasswordFile()), shellWord(i.PublicURL())),
-	}
-	for _, command := range commands {
+	for _, command := range a.devCommands(i) {
 		b.WriteString("  " + command + "\n")
 	}
 	if len(reg.Types()) == 0 {
@@ -184,4 +183,18 @@ func (a *app) showDev(i *dev.Instance, c *config.Config, reg *handlers.Registry)
 	b.WriteString("\nCtrl-C stops it; the next start goes on.\n\n")
 	_, err := a.stdout.Write(b.Bytes())
 	return wroteStdout(err)
+}
+
+// devCommands are what to type beside a running inboxd dev.
+func (a *app) devCommands(i *dev.Instance) []string {
+	const event = `{"event_id": "e-1", "aggregate_id": "order-1", "event_type": "OrderPaid", "payload": {"amount": 12}}`
+	first := "echo " + shellWord(event) + " | " + a.devCommand("ingest", "")
+	if i.Database != dev.Own {
+		first = a.devCommand("events list", "--limit 20")
+	}
+	return []string{
+		first,
+		a.devCommand("lanes list", ""),
+		fmt.Sprintf("PGPASSWORD=$(cat %s) psql %s", shellWord(i.PasswordFile()), shellWord(i.PublicURL())),
+	}
 }

@@ -133,12 +133,3 @@ func (v *devView) lanes(ctx context.Context) string {
 	slices.Sort(all)
 	return strings.Join(all, ", ")
 }
-
-// thousands writes a number with commas: 12,345.
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

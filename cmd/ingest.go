@@ -71,7 +71,8 @@ func (a *app) ingest(ctx context.Context, file string) error {
 		{"stored", r.Stored}, {"duplicates", r.Duplicates}, {"conflicts", r.Conflicts}, {"quarantined", r.Quarantined},
 	}, nil)
 	if err == nil && job.tooLong > 0 {
-		return doneInPart("%d lines are longer than %d MB and were not stored, all others were", job.tooLong, jsonl.MaxLine>>20).
+		return doneInPart("%s %s longer than %d MB and not stored; all others were",
+			count(job.tooLong, "line"), agree(job.tooLong, "is", "are"), jsonl.MaxLine>>20).
 			withHint("split such an event, or keep its large part elsewhere and send where it is")
 	}
 	return err
@@ -111,13 +112,15 @@ func (a *app) sayIngested(job *ingestJob) {
 		a.say("%s", why)
 	}
 	if counts.Quarantined > 0 {
-		a.say("%d lines could not become events and are in quarantine as they stood; see: inboxd quarantine list", counts.Quarantined)
+		a.say("%s could not become %s and %s in quarantine as %s stood; see: inboxd quarantine list", count(counts.Quarantined, "line"),
+			agree(counts.Quarantined, "an event", "events"), agree(counts.Quarantined, "is", "are"), agree(counts.Quarantined, "it", "they"))
 	}
 	if counts.Conflicts > 0 {
-		a.say("%d lines have the event_id of a stored event and another content; the stored one stands", counts.Conflicts)
+		a.say("%s %s the event_id of a stored event and another content; the stored one stands",
+			count(counts.Conflicts, "line"), agree(counts.Conflicts, "has", "have"))
 	}
 	if counts.Ignored > 0 {
-		a.say("%d events are of an ignored type and were not stored", counts.Ignored)
+		a.say("%s of an ignored type %s not stored", count(counts.Ignored, "event"), agree(counts.Ignored, "was", "were"))
 	}
 	if unknown := job.decoder.lines.Unknown(); len(unknown) > 0 {
 		a.say("warning: unknown keys were passed over: %s", strings.Join(unknown, ", "))

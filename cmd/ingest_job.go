@@ -140,7 +140,7 @@ func (j *ingestJob) store(ctx context.Context, b batch) error {
 
 // failure says how far it came.
 func (j *ingestJob) failure(ctx context.Context, err error) error {
-	so := fmt.Sprintf("%d lines are stored, up to line %d", j.lines, j.last)
+	so := fmt.Sprintf("%s up to line %d %s stored", count(j.lines, "line"), j.last, agree(j.lines, "is", "are"))
 	if j.lines == 0 {
 		so = "no line is stored"
 	}

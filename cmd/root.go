@@ -18,6 +18,7 @@ var commands = []func(*app) *cobra.Command{
 	newDevCmd,
 	newMigrateCmd,
 	newIngestCmd,
+	newBenchCmd,
 	newConfigCmd,
 	newVersionCmd,
 }

@@ -87,7 +87,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestEveryScriptNamesItsSubject(t *testing.T) {
 	t.Parallel()
-	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	scripts, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pgdatabase "github.com/inboxd/inboxd/internal/database"
+	"github.com/inboxd/inboxd/internal/dev"
 	"github.com/inboxd/inboxd/internal/fault"
 	"github.com/inboxd/inboxd/internal/service"
 )
@@ -41,7 +42,7 @@ func (a *app) serve(ctx context.Context, drain bool) error {
 	}
 	whole := true // nothing is left that holds a connection
 	defer func() { db.end(whole) }()
-	if err := a.registerConfigured(db.config); err != nil {
+	if err := a.registerFor(db); err != nil {
 		return err
 	}
 	lanesOnly := drain || len(db.config.Kafka.Topics) == 0
@@ -63,6 +64,17 @@ func (a *app) serve(ctx context.Context, drain bool) error {
 	if err == nil && drain {
 		a.logDrained(context.WithoutCancel(ctx), db, s.Counts(), ctx.Err() != nil)
 	}
+	return err
+}
+
+// registerFor adds the handlers of the configuration, or takes those of the
+// sample shop for its database.
+func (a *app) registerFor(db *database) error {
+	if db.dev == nil || db.dev.Database == dev.Own {
+		return a.registerConfigured(db.config)
+	}
+	var err error
+	a.reg, err = dev.Handlers()
 	return err
 }
 
@@ -106,8 +118,13 @@ func (a *app) logDrained(ctx context.Context, db *database, did service.Counts, 
 func (a *app) runService(ctx context.Context, s *service.Service, insist *insistence) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
+	stopping := context.AfterFunc(ctx, func() { a.log.Info("stopping: what runs is finished first") })
+	defer stopping()
 	select {
 	case err := <-ended:
+		if err == nil && ctx.Err() != nil {
+			a.log.Info("stopped")
+		}
 		return stopFailure(err)
 	case <-insist.again:
 	}

@@ -74,7 +74,13 @@ func (e *Event) Validate() error {
 	if err := checkName("aggregate_id", e.AggregateID); err != nil {
 		return err
 	}
-	return checkName("event_type", e.Type)
+	if err := checkName("event_type", e.Type); err != nil {
+		return err
+	}
+	if e.Source.IsZero() {
+		return nil
+	}
+	return checkName("topic", e.Source.Topic)
 }
 
 func checkName(field, v string) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 )
 
 // Counts says what became of records, by outcome.
@@ -105,16 +104,7 @@ func (g *Ingester) decode(r *Record) (Event, error) {
 	if event.Source.IsZero() {
 		event.Source = r.Source
 	}
-	event.OccurredAt = storableTime(event.OccurredAt)
 	return event, nil
-}
-
-// storableTime drops a time that timestamptz cannot hold.
-func storableTime(t time.Time) time.Time {
-	if y := t.Year(); y < -4000 || y > 200000 {
-		return time.Time{}
-	}
-	return t
 }
 
 func asRefusal(err error) *Refusal {

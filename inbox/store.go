@@ -57,7 +57,6 @@ type Store struct {
 	db        DB
 	storeSQL  string
 	stageSQL  string
-	knownSQL  string
 	quarSQL   string
 	processID func() *int32
 	onStored  func(lanes []int64)
@@ -92,7 +91,6 @@ func NewStore(db DB, schema string, options ...StoreOption) *Store {
 		db:        db,
 		storeSQL:  in(storeSQL),
 		stageSQL:  in(stageSQL),
-		knownSQL:  in(knownSQL),
 		quarSQL:   in(quarantineSQL),
 		processID: func() *int32 { return nil },
 		onStored:  func([]int64) {},
@@ -105,7 +103,8 @@ func NewStore(db DB, schema string, options ...StoreOption) *Store {
 
 // storeSQL stores a batch in one round trip; see store() in the migrations for
 // its locks.
-const storeSQL = `select outcomes, lanes from {schema}.store($1, $2, $3, $4, $5, $6::jsonb[], $7, $8, $9, $10, $11)`
+const storeSQL = `
+select outcomes, lanes from {schema}.store($1, $2, $3, $4, $5, $6, $7, $8::jsonb[], $9, $10, $11, $12, $13)`
 
 // Put stores events in a transaction of its own and answers what became of
 // each. It returns nil only after the commit. The events of one call keep their
@@ -119,7 +118,7 @@ func (s *Store) put(ctx context.Context, events []Event, refused []refusedRecord
 	if len(events) == 0 && len(refused) == 0 {
 		return nil, nil
 	}
-	args, err := columns(events)
+	c, err := columnsOf(events)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +130,7 @@ func (s *Store) put(ctx context.Context, events []Event, refused []refusedRecord
 			batch.Queue(s.quarSQL, r.args()...)
 		}
 		if len(events) > 0 {
-			batch.Queue(s.storeSQL, append(args, s.processID())...).QueryRow(func(row pgx.Row) error {
+			batch.Queue(s.storeSQL, c.storeArgs(s.processID())...).QueryRow(func(row pgx.Row) error {
 				return row.Scan(&outcomes, &lanes)
 			})
 		}
@@ -161,53 +160,3 @@ func retryConflicts(ctx context.Context, once func() error) error {
 }
 
 const uniqueViolation = "23505"
-
-// columns turns events into the arrays that store() takes.
-func columns(events []Event) ([]any, error) {
-	n := len(events)
-	var (
-		ids, aggregates, types = make([]string, n), make([]string, n), make([]string, n)
-		sequences              = make([]*int64, n)
-		payloads               = make([][]byte, n)
-		headers                = make([]*string, n)
-		occurred               = make([]*time.Time, n)
-		topics                 = make([]*string, n)
-		partitions             = make([]*int32, n)
-		offsets                = make([]*int64, n)
-	)
-	for i := range events {
-		e := &events[i]
-		if err := e.Validate(); err != nil {
-			return nil, fmt.Errorf("event %d of %d (%q): %w", i+1, n, e.ID, err)
-		}
-		ids[i], aggregates[i], types[i], sequences[i] = e.ID, e.AggregateID, e.Type, e.Sequence
-		payloads[i] = nonNil(e.Payload)
-		h, err := EncodeHeaders(e.Headers)
-		if err != nil {
-			return nil, fmt.Errorf("event %q: %w", e.ID, err)
-		}
-		headers[i] = textOrNull(h)
-		if !e.OccurredAt.IsZero() {
-			occurred[i] = &e.OccurredAt
-		}
-		if !e.Source.IsZero() {
-			topics[i], partitions[i], offsets[i] = &e.Source.Topic, &e.Source.Partition, &e.Source.Offset
-		}
-	}
-	return []any{ids, aggregates, types, sequences, payloads, headers, occurred, topics, partitions, offsets}, nil
-}
-
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
-func textOrNull(b []byte) *string {
-	if b == nil {
-		return nil
-	}
-	s := string(b)
-	return &s
-}

@@ -20,6 +20,13 @@ func (p *Processor) settleLoop(ctx context.Context) {
 			return
 		case <-ticker.C:
 		case <-p.sched.settle:
+			// A lane that another process runs comes back at once; not too soon.
+			rest := time.NewTimer(restSweep)
+			select {
+			case <-ctx.Done():
+			case <-rest.C:
+			}
+			rest.Stop()
 		}
 		if ids := p.sched.takeLeft(); len(ids) > 0 {
 			if err := p.settleOnce(ctx, ids); err != nil {

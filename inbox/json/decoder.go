@@ -24,7 +24,8 @@ const (
 	// TombstoneIgnore drops it, counted.
 	TombstoneIgnore = "ignore"
 	// TombstoneEvent makes an event without payload of it; its fields come from
-	// the key and the headers.
+	// the key, the headers, and the rules "tombstone:TYPE" and ByOffset, because a
+	// tombstone seldom has headers that name its type and its id.
 	TombstoneEvent = "event"
 )
 
@@ -88,6 +89,10 @@ func (d *Decoder) validate() error {
 	default:
 		errs = append(errs, fmt.Errorf("tombstones cannot be %q: it is %q, %q or %q",
 			d.tombstones, TombstoneQuarantine, TombstoneIgnore, TombstoneEvent))
+	}
+	if d.fields.eventType.has(inTombstone) && d.tombstones != TombstoneEvent {
+		errs = append(errs, fmt.Errorf("fields.event_type names a type for tombstones, but tombstones are set to %q and not to %q",
+			d.tombstones, TombstoneEvent))
 	}
 	for _, f := range d.fields.required() {
 		switch {

@@ -3,12 +3,24 @@
 //
 // # Words
 //
-// A rule is one place to look: "header:NAME", "key", or a path such as
-// "$.order.items[0].id". A field has a list of rules, and the first one that
-// finds something wins. A rule finds nothing if its place is missing, empty or
-// JSON null; the next one is tried. A rule that finds something unusable (an
-// object or a list, a NUL, bytes that are no UTF-8) refuses the record: to go on
-// would take another value for the identity than the one that was meant.
+// A rule is one place to look:
+//
+//   - "header:NAME", a header;
+//   - "ce:ATTRIBUTE", an attribute of a CloudEvent, which is the header that it is
+//     in binary mode, ce_ATTRIBUTE;
+//   - "key";
+//   - a path such as "$.order.items[0].id". A path that goes on where the value
+//     has a string goes on inside of it, if that is JSON;
+//   - "topic-partition-offset", for the event's id alone: where the record is in
+//     Kafka. See ByOffset for what that costs;
+//   - "tombstone:TYPE", for the event's type alone: TYPE if the record has no
+//     value.
+//
+// A field has a list of rules, and the first one that finds something wins. A
+// rule finds nothing if its place is missing, empty or JSON null; the next one is
+// tried. A rule that finds something unusable (an object or a list, a NUL, bytes
+// that are no UTF-8) refuses the record: to go on would take another value for
+// the identity than the one that was meant.
 //
 // A format says what a record's value must be:
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -41,6 +42,9 @@ func compile(f Fields) (*fields, error) {
 		*one.to = field{name: one.name, word: one.word}
 		for _, text := range one.rules {
 			r, steps, err := parseRule(text)
+			if err == nil && only[r.kind] != "" && only[r.kind] != one.name {
+				err = fmt.Errorf("the rule %q is for fields.%s alone", text, only[r.kind])
+			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("fields.%s: %w", one.name, err))
 				continue
@@ -56,6 +60,11 @@ func compile(f Fields) (*fields, error) {
 
 // required are the fields without which there is no event.
 func (c *fields) required() []*field { return []*field{&c.id, &c.aggregate, &c.eventType} }
+
+// has reports whether the field has a rule of the kind.
+func (f *field) has(k kind) bool {
+	return slices.ContainsFunc(f.rules, func(r rule) bool { return r.kind == k })
+}
 
 // looksOutside reports whether a rule of the field needs no JSON.
 func (f *field) looksOutside() bool {
@@ -121,9 +130,19 @@ func (r rule) look(in found) (text, problem string) {
 		return plain(in.record.Key)
 	case inHeader:
 		for i := len(in.record.Headers) - 1; i >= 0; i-- {
-			if in.record.Headers[i].Name == r.header {
+			if in.record.Headers[i].Name == r.name {
 				return plain(in.record.Headers[i].Value)
 			}
+		}
+		return "", ""
+	case inKafka:
+		if s := in.record.Source; !s.IsZero() {
+			return fmt.Sprintf("%s-%d-%d", s.Topic, s.Partition, s.Offset), ""
+		}
+		return "", ""
+	case inTombstone:
+		if in.record.Value == nil {
+			return plain([]byte(r.name))
 		}
 		return "", ""
 	default:

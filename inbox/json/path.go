@@ -1,5 +1,10 @@
 package jsonformat
 
+import (
+	"encoding/json"
+	"strings"
+)
+
 // paths is the tree of all paths of a decoder. One walk over a valid JSON value
 // finds what is at every one of them, and passes over the rest unread.
 type paths struct {
@@ -48,10 +53,10 @@ func (n *node) forget(values []value) {
 }
 
 // walk returns what is at each path of a value that is valid JSON.
-func (p *paths) walk(json []byte) []value {
+func (p *paths) walk(text []byte) []value {
 	values := make([]value, p.n)
 	if p.n > 0 {
-		w := walker{json: json, values: values}
+		w := walker{json: text, values: values}
 		w.space()
 		w.visit(&p.root)
 	}
@@ -77,9 +82,26 @@ func (w *walker) visit(n *node) {
 		w.list(n)
 	default:
 		w.skip()
+		w.inside(n, value(w.json[start:w.at]))
 	}
 	for _, id := range n.ids {
 		w.values[id] = value(w.json[start:w.at])
+	}
+}
+
+// inside goes on at n's place in a string that holds a JSON object or list.
+func (w *walker) inside(n *node, v value) {
+	if v[0] != '"' {
+		return
+	}
+	text, problem := v.unquote()
+	if trimmed := strings.TrimLeft(text, " \t\r\n"); problem != "" || trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' {
+		return
+	}
+	if inner := []byte(text); json.Valid(inner) {
+		w := walker{json: inner, values: w.values}
+		w.space()
+		w.visit(n)
 	}
 }
 

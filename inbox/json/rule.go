@@ -9,11 +9,11 @@ import (
 // Fields are the rules for each field of an event, in the order in which they
 // are tried. See the package documentation for what a rule is.
 type Fields struct {
-	// EventID identifies the event for ever.
+	// EventID identifies the event for ever. ByOffset is a rule for it alone.
 	EventID []string
 	// AggregateID names the aggregate within which the event is ordered.
 	AggregateID []string
-	// EventType chooses the handler.
+	// EventType chooses the handler. "tombstone:TYPE" is a rule for it alone.
 	EventType []string
 	// Sequence is the producer's number within the aggregate. It is optional
 	// in every record; where it is found it must be an integer of 64 bits.
@@ -33,21 +33,36 @@ func DefaultFields() Fields {
 	}
 }
 
+// ByOffset is the rule that makes an event id of where the record is in Kafka,
+// TOPIC-PARTITION-OFFSET. It is for producers that give their events no identity,
+// and it costs what an identity is for: it tells only that Kafka delivered the
+// same record again. An event that the producer sends twice is two records and
+// two events, and so is one that a mirror or another topic holds a copy of. And a
+// topic that is deleted and created again begins again at offset 0: its records
+// are taken for those of the old one, and dropped as duplicates, for as long as
+// ids are remembered.
+const ByOffset = "topic-partition-offset"
+
 type kind int
 
 const (
 	inHeader kind = iota
 	inKey
 	inValue
+	inKafka     // ByOffset
+	inTombstone // a type for records without a value
 )
 
 // rule is one place to look, parsed.
 type rule struct {
-	text   string // as it was written
-	kind   kind
-	header string // of inHeader
-	path   int    // of inValue: which of the paths, see paths
+	text string // as it was written
+	kind kind
+	name string // of inHeader: the header's; of inTombstone: the type
+	path int    // of inValue: which of the paths, see paths
 }
+
+// only are the fields that a kind of rule is for, if it is for one alone.
+var only = map[kind]string{inKafka: "event_id", inTombstone: "event_type"}
 
 // step is one part of a path: the key of an object, or an index of a list.
 type step struct {
@@ -55,23 +70,31 @@ type step struct {
 	index int // -1: it is a key
 }
 
-const howRulesLook = `a rule is "header:NAME", "key" or a path such as "$.order.items[0].id"`
+const howRulesLook = `a rule is "header:NAME", "ce:ATTRIBUTE", "key" or a path such as "$.order.items[0].id"; ` +
+	`for event_id also "topic-partition-offset", for event_type also "tombstone:TYPE"`
 
 // parseRule parses a rule; steps are those of a path.
 func parseRule(text string) (r rule, steps []step, err error) {
 	r.text = text
-	switch name, isHeader := strings.CutPrefix(text, "header:"); {
-	case isHeader && name == "":
-		return r, nil, fmt.Errorf("the rule %q names no header; %s", text, howRulesLook)
-	case isHeader:
-		r.kind, r.header = inHeader, name
-	case text == "key":
-		r.kind = inKey
+	prefix, name, _ := strings.Cut(text, ":")
+	switch {
 	case strings.HasPrefix(text, "$"):
 		r.kind = inValue
 		steps, err = parsePath(text)
+	case text == "key":
+		r.kind = inKey
+	case text == ByOffset:
+		r.kind = inKafka
+	case prefix == "header" && name != "":
+		r.kind, r.name = inHeader, name
+	case prefix == "ce" && name != "":
+		r.kind, r.name = inHeader, "ce_"+name
+	case prefix == "tombstone" && name != "":
+		r.kind, r.name = inTombstone, name
+	case text == "header:" || text == "ce:" || text == "tombstone:":
+		err = fmt.Errorf("the rule %q names nothing; %s", text, howRulesLook)
 	default:
-		return r, nil, fmt.Errorf("the rule %q is none: %s", text, howRulesLook)
+		err = fmt.Errorf("the rule %q is none: %s", text, howRulesLook)
 	}
 	return r, steps, err
 }

@@ -163,24 +163,27 @@ func testOneFrozen(b *bench, k realKafka) {
 	sink := newMemory()
 	c := b.start(b.config(topic), sink)
 	n := 0
-	write := func() time.Duration {
+	write := func() (written, read time.Duration) {
 		began := time.Now()
 		n += 20
 		b.newProducer()
 		for p := range int32(6) {
 			b.produce(topic, p, 20, "v")
 		}
+		written = time.Since(began)
 		for p := range int32(6) {
 			sink.awaitCount(b, topic, p, n)
 		}
-		return time.Since(began)
+		return written, time.Since(began)
 	}
 	write()
 	for _, node := range []string{"1", "2", "3"} {
 		k.do("pause", node)
-		took := write()
+		b.Cleanup(func() { k.do("resume", node) }) // if the test ends before it does
+		written, read := write()
 		k.do("resume", node)
-		b.Logf("broker %s hangs: all partitions are read after %v; it goes on: after %v", node, took, write())
+		b.Logf("broker %s hangs: all partitions are written after %v and read after %v", node, written, read)
+		write()
 	}
 	for p := range int32(6) {
 		b.awaitCommit(topic, p, int64(n))

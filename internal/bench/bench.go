@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -80,6 +81,11 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Profiles != "" {
+		if err := os.MkdirAll(o.Profiles, 0o755); err != nil {
+			return nil, err
+		}
+	}
 	var results []Result
 	for _, s := range chosen {
 		b.doing = s.name
@@ -128,10 +134,14 @@ func (b *bench) remark(format string, args ...any) {
 	}
 }
 
-// each runs a round after round; side hears what is measured now.
+// each runs round after round; side hears what is measured now.
 func (b *bench) each(round func(n int, side func(name string)) error) error {
-	for n := range b.Rounds {
-		side := func(name string) { b.progress("round %d of %d · %s", n+1, b.Rounds, name) }
+	return b.times(b.Rounds, round)
+}
+
+func (b *bench) times(rounds int, round func(n int, side func(name string)) error) error {
+	for n := range rounds {
+		side := func(name string) { b.progress("round %d of %d · %s", n+1, rounds, name) }
 		if err := round(n, side); err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (l *line) result() Result {
 		EventsPerSecond: rounded(l.rates), ReferencePerSecond: rounded(l.references),
 		Ratio: round(median(l.ratios), 3), Goal: l.goal.value, goal: l.goal, Violations: l.violations,
 	}
-	r.Met = l.goal.met(r.Ratio)
+	r.Met = l.goal.met(median(l.ratios))
 	if l.reference != "" {
 		r.Reference = &l.reference
 	}

@@ -23,9 +23,9 @@ var rules = map[string]func(k key, v any) string{
 	"kafka.group":               notEmpty,
 	"kafka.topics":              each("topic", topic),
 	"kafka.format":              oneOf("auto", "json", "cloudevents", "debezium", "raw"),
-	"kafka.fields.event_id":     each("place", place),
+	"kafka.fields.event_id":     each("place", idPlace),
 	"kafka.fields.aggregate_id": each("place", place),
-	"kafka.fields.event_type":   each("place", place),
+	"kafka.fields.event_type":   each("place", typePlace),
 	"kafka.fields.sequence":     each("place", place),
 	"kafka.fields.occurred_at":  each("place", place),
 	"kafka.tombstones":          oneOf("quarantine", "ignore", "event"),
@@ -56,6 +56,11 @@ func (c *Config) checkTogether(ps *problems) {
 	if r := c.Lanes.Retry; r.Max < r.Initial {
 		ps.add("", "lanes.retry.max", "lanes.retry.max is %s, but it must not be less than lanes.retry.initial, which is %s",
 			formatDuration(r.Max), formatDuration(r.Initial))
+	}
+	for _, p := range c.Kafka.Fields.EventType {
+		if strings.HasPrefix(p, tombstoneType) && c.Kafka.Tombstones != "event" {
+			ps.add("", "kafka.tombstones", "kafka.tombstones is %q, but it must be event, because kafka.fields.event_type holds %q", c.Kafka.Tombstones, shorten(p))
+		}
 	}
 }
 

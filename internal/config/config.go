@@ -64,14 +64,21 @@ func (k Kafka) StartTime() (t time.Time, ok bool) {
 }
 
 // Fields says where each field of an event is found. A place is "key" (the
-// record's key), "header:NAME" or "$.path" (a JSON path of names and [n]); the
-// first place that has something wins.
+// record's key), "header:NAME", "ce:ATTRIBUTE" (of a CloudEvent) or "$.path" (a
+// JSON path of names and [n]); the first place that has something wins. A list
+// that is the default lets CloudEvents and Debezium use the places of their own.
 type Fields struct {
-	EventID     []string `koanf:"event_id"`     // default: header:id, $.eventId
+	// EventID may also hold topic-partition-offset: the record's place in Kafka is
+	// the event's identity, so what a producer sends twice is two events.
+	// Default: header:id, $.eventId.
+	EventID     []string `koanf:"event_id"`
 	AggregateID []string `koanf:"aggregate_id"` // default: key, $.orderId
-	EventType   []string `koanf:"event_type"`   // default: header:eventType, $.eventType
-	Sequence    []string `koanf:"sequence"`     // default: $.version
-	OccurredAt  []string `koanf:"occurred_at"`  // default: none, the record's time
+	// EventType may also hold tombstone:TYPE, the type of records with a null
+	// value; it needs Tombstones to be event.
+	// Default: header:eventType, $.eventType.
+	EventType  []string `koanf:"event_type"`
+	Sequence   []string `koanf:"sequence"`    // default: $.version
+	OccurredAt []string `koanf:"occurred_at"` // default: none, the record's time
 }
 
 // Lanes says how lanes are run.

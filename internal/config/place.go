@@ -5,22 +5,54 @@ import (
 	"strings"
 )
 
-const placeForms = "is key, header:NAME or a JSON path such as $.order.id or $.items[0].id"
+const placeForms = "is key, header:NAME, ce:ATTRIBUTE or a JSON path such as $.order.id or $.items[0].id"
 
-// place is the rule for where a field is found: "key", "header:NAME" or
-// "$.path".
+// byOffset is the place of an identity that the producer did not give.
+const byOffset = "topic-partition-offset"
+
+// tombstoneType begins the place of a type for records without a value.
+const tombstoneType = "tombstone:"
+
+// place is the rule for where a field is found: "key", "header:NAME",
+// "ce:ATTRIBUTE" or "$.path".
 func place(s string) string {
 	if s == "key" {
 		return ""
 	}
-	if name, ok := strings.CutPrefix(s, "header:"); ok && name != "" && strings.TrimSpace(name) == name {
-		return ""
+	for _, prefix := range []string{"header:", "ce:"} {
+		if name, ok := strings.CutPrefix(s, prefix); ok && isName(name) {
+			return ""
+		}
 	}
 	if path, ok := strings.CutPrefix(s, "$"); ok && path != "" && isPath(path) {
 		return ""
 	}
+	switch {
+	case s == byOffset:
+		return "is " + byOffset + " for kafka.fields.event_id alone"
+	case strings.HasPrefix(s, tombstoneType):
+		return "is " + tombstoneType + "TYPE for kafka.fields.event_type alone"
+	}
 	return placeForms
 }
+
+// idPlace is place for event_id.
+func idPlace(s string) string {
+	if s == byOffset {
+		return ""
+	}
+	return place(s)
+}
+
+// typePlace is place for event_type.
+func typePlace(s string) string {
+	if name, ok := strings.CutPrefix(s, tombstoneType); ok && isName(name) {
+		return ""
+	}
+	return place(s)
+}
+
+func isName(s string) bool { return s != "" && strings.TrimSpace(s) == s }
 
 // isPath reports whether s is a row of steps, ".name" or "[n]".
 func isPath(s string) bool {

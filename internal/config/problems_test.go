@@ -66,7 +66,10 @@ func TestProblems(t *testing.T) {
 		{"kafka: {start: yesterday}", `inboxd.yaml:1: kafka.start is "yesterday", but it must be oldest, newest or a time such as 2026-01-31T12:00:00Z`},
 		{"kafka: {start: !env X}", `inboxd.yaml:1: kafka.start is of the type !env, but it must be a text`},
 		{"kafka: {fields: {event_id: []}}", `inboxd.yaml:1: kafka.fields.event_id is an empty list, but without a place to find it no record becomes an event`},
-		{"kafka: {fields: {event_id: [id]}}", `inboxd.yaml:1: kafka.fields.event_id holds "id", but a place is key, header:NAME or a JSON path such as $.order.id or $.items[0].id`},
+		{"kafka: {fields: {event_id: [id]}}", `inboxd.yaml:1: kafka.fields.event_id holds "id", but a place is key, header:NAME, ce:ATTRIBUTE or a JSON path such as $.order.id or $.items[0].id`},
+		{"kafka: {fields: {aggregate_id: [topic-partition-offset]}}", `inboxd.yaml:1: kafka.fields.aggregate_id holds "topic-partition-offset", but a place is topic-partition-offset for kafka.fields.event_id alone`},
+		{"kafka: {fields: {event_id: [\"tombstone:X\"]}}", `inboxd.yaml:1: kafka.fields.event_id holds "tombstone:X", but a place is tombstone:TYPE for kafka.fields.event_type alone`},
+		{"kafka: {fields: {event_type: [\"header:t\", \"tombstone:X\"]}}", `kafka.tombstones is "quarantine", but it must be event, because kafka.fields.event_type holds "tombstone:X"`},
 
 		{"admin: {listen: \":8080\"}", `inboxd.yaml:1: admin.listen is ":8080", but this version has no admin port: leave it empty`},
 
@@ -155,15 +158,19 @@ func TestFileOfURL(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"key", "header:id", "header:a.b:c", "$.a", "$.a.b[0]", "$[0].a", "$.a-b", "$.a[0][1]"} {
+	for _, good := range []string{"key", "header:id", "header:a.b:c", "$.a", "$.a.b[0]", "$[0].a", "$.a-b", "$.a[0][1]", "ce:subject"} {
 		if _, err := load(t, "", "INBOXD_KAFKA_FIELDS_SEQUENCE="+good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"Key", "header:", "header", "$", "$.", "$a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[]", "$.a..b", "$.a]", "$.a[0]b", "a.b", "$.a [0]"} {
+	for _, bad := range []string{"Key", "header:", "header", "$", "$.", "$a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[]", "$.a..b", "$.a]", "$.a[0]b", "a.b", "$.a [0]", "ce:", "ce: a", "topic-partition-offset", "tombstone:X"} {
 		if _, err := load(t, "", "INBOXD_KAFKA_FIELDS_SEQUENCE="+bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
+	}
+	if _, err := load(t, "", "INBOXD_KAFKA_FIELDS_EVENT_ID=header:id,topic-partition-offset",
+		"INBOXD_KAFKA_FIELDS_EVENT_TYPE=tombstone:Deleted", "INBOXD_KAFKA_TOMBSTONES=event"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -78,7 +78,7 @@ func (f *Failure) unreachable(err *pgconn.ConnectError) {
 	f.Sentence = fmt.Sprintf("no PostgreSQL answers at %s: %s", at, reason(err))
 	f.Remedy = "check that PostgreSQL runs there and that database.url is right (inboxd config print shows it)"
 	if strings.Contains(err.Error(), "tls error") {
-		f.Sentence = fmt.Sprintf("the database at %s cannot be reached over TLS: %s", at, reason(err))
+		f.Sentence = fmt.Sprintf("the database at %s cannot be reached over TLS: %s", at, strings.TrimPrefix(reason(err), "tls error: "))
 		f.Remedy = "set sslmode and sslrootcert in database.url as the server has it, such as sslmode=disable for one without TLS"
 	}
 }

@@ -86,10 +86,10 @@ const (
 		from {schema}.lanes l
 		join {schema}.aggregates a using (lane_id)
 		join {schema}.inbox i on i.lane_id = l.lane_id and i.position = l.cursor + 1
-		where l.state = 'stuck' order by l.since, l.lane_id limit 5`
+		where l.state = 'stuck' order by l.since, l.lane_id`
 
 	quarantineSQL = `select id, coalesce(source_topic, ''), coalesce(source_partition, 0), coalesce(source_offset, 0), reason, detail
-		from {schema}.quarantine order by id limit 5`
+		from {schema}.quarantine order by id`
 
 	// The version is the producer's own count within the aggregate; n is the
 	// order in which the effects came about.

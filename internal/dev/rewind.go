@@ -25,17 +25,23 @@ func rewind(brokers []string, group string, topics map[string]int32, n int64) (i
 	if err != nil {
 		return 0, fmt.Errorf("manage the offsets of group %s: %w", group, err)
 	}
-	again, err := rewindAll(offsets, topics, n)
-	return again, errors.Join(err, offsets.Close())
+	managed, again, err := setBack(offsets, topics, n)
+	offsets.Commit()
+	err = errors.Join(err, offsets.Close()) // which also closes what it managed
+	for _, p := range managed {
+		for failed := range p.Errors() {
+			err = errors.Join(err, fmt.Errorf("set the offsets back: %w", failed.Err))
+		}
+	}
+	return again, err
 }
 
-func rewindAll(offsets sarama.OffsetManager, topics map[string]int32, n int64) (again int64, err error) {
-	var managed []sarama.PartitionOffsetManager
+func setBack(offsets sarama.OffsetManager, topics map[string]int32, n int64) (managed []sarama.PartitionOffsetManager, again int64, err error) {
 	for topic, count := range topics {
 		for partition := range count {
 			p, err := offsets.ManagePartition(topic, partition)
 			if err != nil {
-				return again, fmt.Errorf("read the offset of %s/%d: %w", topic, partition, err)
+				return managed, again, fmt.Errorf("read the offset of %s/%d: %w", topic, partition, err)
 			}
 			managed = append(managed, p)
 			offset, metadata := p.NextOffset()
@@ -47,14 +53,5 @@ func rewindAll(offsets sarama.OffsetManager, topics map[string]int32, n int64) (
 			again += back
 		}
 	}
-	offsets.Commit()
-	for _, p := range managed {
-		p.AsyncClose()
-	}
-	for _, p := range managed {
-		for failed := range p.Errors() {
-			err = errors.Join(err, fmt.Errorf("set the offsets back: %w", failed.Err))
-		}
-	}
-	return again, err
+	return managed, again, nil
 }

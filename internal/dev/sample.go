@@ -79,13 +79,13 @@ func RunSample(ctx context.Context, o SampleOptions) (*Report, error) {
 		errors.New("the sample took too long"))
 	defer cancel()
 	half := o.Events / 2
-	if err := s.part(ctx, func(ctx context.Context) error { return s.feed.Send(ctx, half) }, s.atOnce); err != nil {
+	if err := s.part(ctx, func(ctx context.Context) error { return s.feed.Send(ctx, half) }); err != nil {
 		return nil, err
 	}
 	if s.again, err = rewind(o.Config.Kafka.Brokers, o.Config.Kafka.Group, Topics(), rewound); err != nil {
 		return nil, err
 	}
-	if err := s.part(ctx, func(ctx context.Context) error { return s.sendRest(ctx, o.Events-half) }, s.idle); err != nil {
+	if err := s.part(ctx, func(ctx context.Context) error { return s.sendRest(ctx, o.Events-half) }); err != nil {
 		return nil, err
 	}
 	return s.report(ctx)
@@ -104,8 +104,8 @@ func (s *sample) sendRest(ctx context.Context, n int) error {
 	return s.feed.Flush(ctx)
 }
 
-// part runs one service until all that was sent is stored and done says so.
-func (s *sample) part(ctx context.Context, send func(context.Context) error, done func(context.Context) (bool, error)) error {
+// part runs one service until all that was sent is stored and no lane can run.
+func (s *sample) part(ctx context.Context, send func(context.Context) error) error {
 	svc, err := service.New(service.Options{
 		Config: s.o.Config, Pool: s.o.Pool, Registry: s.reg, Log: s.o.Log, Commit: 100 * time.Millisecond,
 	})
@@ -123,7 +123,7 @@ func (s *sample) part(ctx context.Context, send func(context.Context) error, don
 			if s.received(svc) < s.feed.Sent().Records()+s.again {
 				return false, nil
 			}
-			return done(ctx)
+			return s.idle(ctx)
 		})
 	}
 	stop()
@@ -131,6 +131,7 @@ func (s *sample) part(ctx context.Context, send func(context.Context) error, don
 		err = ran
 	}
 	s.before = s.before.Plus(svc.Counts())
+	s.o.Watch(func() Now { return s.now(service.Counts{}) })
 	return err
 }
 
@@ -139,8 +140,6 @@ func (s *sample) received(svc *service.Service) int64 {
 	c := s.before.Plus(svc.Counts())
 	return c.Stored + c.Duplicates + c.Conflicts + c.Quarantined + c.Ignored
 }
-
-func (s *sample) atOnce(context.Context) (bool, error) { return true, nil }
 
 // until waits for a condition, and for nothing once the service has ended.
 func (s *sample) until(ctx context.Context, ended chan error, cond func() (bool, error)) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/inbox"
+	"github.com/inboxd/inboxd/inbox/formats"
 	jsonformat "github.com/inboxd/inboxd/inbox/json"
 	"github.com/inboxd/inboxd/inbox/kafka"
 	"github.com/inboxd/inboxd/internal/config"
@@ -68,14 +69,8 @@ func New(o Options) (*Service, error) {
 
 // Decoder is what makes events of records by the configuration.
 func Decoder(c *config.Config) (inbox.Decoder, error) {
-	switch c.Kafka.Format {
-	case jsonformat.JSON, jsonformat.Raw, jsonformat.Auto:
-	default:
-		return nil, fmt.Errorf("kafka.format is %q, but this version knows %s, %s and %s only",
-			c.Kafka.Format, jsonformat.Auto, jsonformat.JSON, jsonformat.Raw)
-	}
 	f := c.Kafka.Fields
-	decoder, err := jsonformat.New(jsonformat.Config{
+	decoder, err := formats.New(formats.Config{
 		Format: c.Kafka.Format,
 		Fields: jsonformat.Fields{
 			EventID: f.EventID, AggregateID: f.AggregateID, EventType: f.EventType,

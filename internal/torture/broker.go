@@ -22,8 +22,8 @@ var topics = map[string]int32{"shop": 8, "team": 6}
 
 // Variables of the broker's role.
 const (
-	brokerDirVariable  = "INBOXD_TORTURE_BROKER_DIR"
-	brokerPortVariable = "INBOXD_TORTURE_BROKER_PORT"
+	brokerDirVariable  = "TORTURE_BROKER_DIR"
+	brokerPortVariable = "TORTURE_BROKER_PORT"
 )
 
 // brokerMain is the broker's process: it runs until SIGTERM and leaves its state

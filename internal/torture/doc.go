@@ -35,7 +35,7 @@
 //
 // # Roles
 //
-// The variable INBOXD_TORTURE_ROLE makes this program a broker or a team's binary.
+// The variable TORTURE_ROLE makes this program a broker or a team's binary.
 //
 // # Goroutines
 //

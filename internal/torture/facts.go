@@ -166,8 +166,11 @@ func (f *facts) noteRecord(s *stream, r *kgo.Record, last []int32) {
 	if i < 0 || f.inLog[i] {
 		return // ignored, or a duplicate
 	}
-	f.inLog[i] = true
 	m := &s.events[i]
+	if r.Partition != s.aggregates[m.aggregate].home {
+		return // a duplicate, from elsewhere
+	}
+	f.inLog[i] = true
 	if m.n != last[m.aggregate]+1 {
 		f.misfiled[m.aggregate] = true
 	}

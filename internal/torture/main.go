@@ -15,7 +15,7 @@ import (
 )
 
 // roleVariable makes this program something else than the torture itself.
-const roleVariable = "INBOXD_TORTURE_ROLE"
+const roleVariable = "TORTURE_ROLE"
 
 func main() {
 	switch os.Getenv(roleVariable) {

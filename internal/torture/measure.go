@@ -38,14 +38,20 @@ func (w *world) measure(f *facts) {
 	}
 }
 
-// waits are the waits of events that never fail, in lanes that the torture did
-// not hold.
+// waits are the waits of events that never fail, in lanes that neither the
+// torture nor an event of their own held.
 func (w *world) waits(f *facts) []wait {
+	troubled := map[string]bool{}
+	for i := range w.stream.events {
+		if m := &w.stream.events[i]; m.final() || m.kind == crashing {
+			troubled[w.stream.aggregates[m.aggregate].name] = true
+		}
+	}
 	var all []wait
 	for i := range f.effects {
 		e := &f.effects[i]
 		index := w.stream.indexOf(e.id)
-		if index >= 0 && !w.stream.events[index].kind.plain() {
+		if troubled[e.aggregate] || index >= 0 && !w.stream.events[index].kind.plain() {
 			continue
 		}
 		from := f.inbox[e.id].received

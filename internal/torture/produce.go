@@ -55,8 +55,8 @@ func (w *world) draft(count int) []draft {
 // send sends a chunk and takes note of it. A chunk that failed is sent again:
 // what had arrived of it is there twice then.
 func (w *world) send(ctx context.Context, producer *broker.Producer, drafts []draft) error {
+	records := make([]*inbox.Record, len(drafts))
 	for try := 0; ; try++ {
-		records := make([]*inbox.Record, len(drafts))
 		for i := range drafts {
 			r := *drafts[i].record
 			records[i] = &r
@@ -74,11 +74,12 @@ func (w *world) send(ctx context.Context, producer *broker.Producer, drafts []dr
 	w.watcher.mu.Lock()
 	defer w.watcher.mu.Unlock()
 	n := &w.numbers
-	for _, d := range drafts {
+	for i, d := range drafts {
 		switch d.sort {
 		case fresh:
 			m := &w.stream.events[d.index]
 			m.sent = true
+			w.stream.aggregates[m.aggregate].home = records[i].Source.Partition
 			n.produced++
 			if m.kind == fragile1 {
 				n.fragile++

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 )
@@ -116,6 +117,6 @@ func (w *world) retryBySQL(ctx context.Context, f *family, aggregates []string) 
 
 // has reports whether the binary knows a command.
 func (w *world) has(ctx context.Context, words ...string) bool {
-	cmd := exec.CommandContext(ctx, w.opts.inboxd, append(words, "--help")...)
-	return cmd.Run() == nil
+	out, err := exec.CommandContext(ctx, w.opts.inboxd, append(words, "--help")...).Output()
+	return err == nil && bytes.Contains(out, []byte("inboxd "+strings.Join(words, " ")+" ")) // else it is the help of all
 }

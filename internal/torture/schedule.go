@@ -27,8 +27,8 @@ var faultKinds = []string{
 const (
 	warmUp   = 4 * time.Second
 	coolDown = 3 * time.Second
-	gapMin   = 1500 * time.Millisecond
-	gapMax   = 6 * time.Second
+	gapMin   = time.Second
+	gapMax   = 4 * time.Second
 	atOnce   = 0.2
 )
 

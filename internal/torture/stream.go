@@ -66,6 +66,7 @@ type lineage struct {
 	family string
 	number int32 // events made
 	final  bool  // one of them was final
+	home   int32 // the partition of its events; known once one was sent
 }
 
 // stream makes the records of a run, one after the other, from a seed.
@@ -75,6 +76,7 @@ type stream struct {
 	aggregates []lineage
 	events     []made
 	chances    chances
+	lastFinal  int // no event after so many is final: it needs time, and others to run beside it
 }
 
 // chances are how likely a new event is of a rare kind.
@@ -92,6 +94,7 @@ func newStream(o options) *stream {
 	}
 	events := float64(o.rate) * o.duration.Seconds()
 	minutes := o.duration.Minutes()
+	s.lastFinal = int(0.6 * events)
 	s.chances = chances{
 		final:   min(float64(o.aggregates)/20, 8+2*minutes) / events,
 		crash:   (3 + 2*minutes) / events,
@@ -160,6 +163,9 @@ func (s *stream) event() int {
 func (s *stream) choose(a *int32) (k kind, detail int32) {
 	p := s.r.Float64()
 	c := s.chances
+	if len(s.events) > s.lastFinal {
+		c = chances{}
+	}
 	switch {
 	case p < c.final:
 		*a = s.quiet("")
@@ -214,7 +220,7 @@ func (s *stream) again(p float64) draft {
 	d := draft{sort: repeated, index: i, record: s.record(i)}
 	if p > 0.037 {
 		d.sort = altered
-		d.record.Value = []byte(strings.Replace(string(d.record.Value), `"amount":`, `"amount":1`, 1))
+		d.record.Value = []byte(strings.Replace(string(d.record.Value), `{`, `{"altered":true,`, 1))
 	}
 	if other := s.r.Int32N(topics[d.record.Source.Topic]); s.events[i].confirmed {
 		d.record.Source.Partition = other

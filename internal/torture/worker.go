@@ -21,8 +21,8 @@ import (
 // Variables of the worker's role: which handlers it has, and where it counts
 // the crashes of each event.
 const (
-	handlersVariable = "INBOXD_TORTURE_HANDLERS"
-	crashVariable    = "INBOXD_TORTURE_CRASHES"
+	handlersVariable = "TORTURE_HANDLERS"
+	crashVariable    = "TORTURE_CRASHES"
 )
 
 // crashCode is what a process exits with whose handler ends it.

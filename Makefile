@@ -1,0 +1,50 @@
+# make run and make test are all that a newcomer needs.
+
+GO       ?= go
+EVENTS   ?= 2000
+TESTFLAGS ?=
+BENCHFLAGS ?=
+
+LINT_VERSION := v2.15.0
+LINT         := .cache/golangci-lint-$(LINT_VERSION)/golangci-lint
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/inboxd
+	$(GO) build -o bin/inboxd ./cmd/inboxd
+
+.PHONY: run
+run: build ## Build it and run a sample on embedded servers
+	bin/inboxd dev --events $(EVENTS)
+
+.PHONY: test
+test: ## Run the tests, on a PostgreSQL of their own
+	$(GO) test -race -shuffle=on -timeout 20m $(TESTFLAGS) ./...
+
+.PHONY: lint
+lint: $(LINT) ## Check the format and the code
+	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+$(LINT):
+	GOBIN=$(abspath $(dir $@)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: tidy-check
+tidy-check: ## Check that go.mod and go.sum are complete and true
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin .cache
+
+.PHONY: bench
+bench: build ## Measure inboxd against the textbook loop, pgbench and COPY: a few minutes on an idle machine
+	bin/inboxd bench $(BENCHFLAGS)
