@@ -48,3 +48,11 @@ clean: ## Remove what was built
 .PHONY: bench
 bench: build ## Measure inboxd against the textbook loop, pgbench and COPY: a few minutes on an idle machine
 	bin/inboxd bench $(BENCHFLAGS)
+
+DURATION ?= 60s
+SEED     ?= 1
+TORTUREFLAGS ?=
+
+.PHONY: torture
+torture: build ## Kill, freeze and restart everything while events flow, then check: DURATION=10m SEED=7
+	$(GO) run ./internal/torture -inboxd bin/inboxd -duration $(DURATION) -seed $(SEED) $(TORTUREFLAGS)

@@ -33,7 +33,7 @@ var programs = map[string]func(){
 	// sql QUERY, or SQL on stdin, on the database of DATABASE_URL.
 	"sql": func() { must(query(os.Args[1:])) },
 	// until QUERY waits until the query answers true.
-	"until": func() { must(waitFor(os.Args[1])) },
+	"until": func() { must(waitFor(os.Getenv("DATABASE_URL"), os.Args[1])) },
 	// lines KIND ARG… writes JSON lines.
 	"lines": func() { must(writeLines(os.Args[1], os.Args[2:])) },
 	// broker FILE TOPIC… runs a broker until it is stopped; its address is in the file.
@@ -88,14 +88,10 @@ func runExpecting(code string, args []string) int {
 	return 0
 }
 
-func connect(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
-}
-
 // query prints the rows of an answer, columns with bars between them.
 func query(args []string) error {
 	ctx := context.Background()
-	conn, err := connect(ctx)
+	conn, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
 		return err
 	}
@@ -121,10 +117,10 @@ func query(args []string) error {
 // untilLimit is how long a script waits for something.
 const untilLimit = 60 * time.Second
 
-func waitFor(query string) error {
+func waitFor(url, query string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), untilLimit)
 	defer cancel()
-	conn, err := connect(ctx)
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}

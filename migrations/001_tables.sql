@@ -49,7 +49,7 @@ create table {{.schema}}.lanes (
 	paused_reason     text
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table {{.schema}}.lanes is
-	'The workers'' side of a lane. Every event up to cursor was processed or skipped; none after it is in a segment before segment. generation counts replays, events up to replayed_to run for another time, version counts changes by operators.';
+	'The workers'' side of a lane. Every event up to cursor was processed or skipped; none after it is in a segment before segment. generation counts replays, events up to replayed_to run for another time, version counts changes from outside a turn.';
 comment on column {{.schema}}.lanes.state is
 	'As stored. A ready lane without unprocessed events is idle; one whose handler runs is running.';
 comment on column {{.schema}}.lanes.attempts is 'Failed attempts of the head since it became the head or was retried.';

@@ -393,6 +393,7 @@ end $$;
 -- begin_careful counts an attempt before it runs: it is committed at once, so
 -- that a process that dies in the attempt has used it up. It answers how many
 -- attempts the head has used now, or null when the lane is not as it was loaded.
+-- The version grows, so that nobody who loaded the lane before runs it besides.
 create function {{.schema}}.begin_careful(process integer, lane bigint, at_cursor bigint, at_version integer)
 returns integer
 language plpgsql
@@ -405,7 +406,7 @@ begin
 		return null;
 	end if;
 	update {{.schema}}.lanes l
-	set crashes = l.crashes + 1
+	set crashes = l.crashes + 1, version = l.version + 1
 	where l.lane_id = lane and l.cursor = at_cursor and l.version = at_version
 		and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
 	returning l.attempts + l.crashes into used;

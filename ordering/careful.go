@@ -45,6 +45,7 @@ func (p *Processor) careful(ctx context.Context, w *worker, conn *pgx.Conn, l *l
 		return nil
 	}
 	l.crashes++
+	l.version++
 	l.singles = max(l.singles, 1)
 	err := p.runTogether(ctx, w, conn, []*lane{l})
 	if l.crashes > 0 && l.failed == nil {

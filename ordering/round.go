@@ -266,7 +266,10 @@ const maxLost = 20
 func (p *Processor) lostConnection(lanes []*lane, err error) {
 	commits := p.count.turns.Load()
 	for _, l := range lanes {
-		if len(lanes) == 1 && commits > l.lostAt {
+		switch {
+		case len(lanes) == 1 && l.singles == 0:
+			l.singles = p.cfg.Batch // one by one shows which of them it was
+		case len(lanes) == 1 && commits > l.lostAt:
 			l.lost++
 		}
 		l.lostAt = commits

@@ -87,10 +87,11 @@ func (c *change) digest() string {
 	}
 	write(c.key)
 	for _, name := range digested {
-		if name == "after" && !c.members.Get("updateDescription").Missing() {
-			continue // MongoDB's, read when the change is sent and not when it was made
+		v := c.members.Get(name)
+		if v.Missing() || name == "after" && !c.members.Get("updateDescription").Missing() {
+			v = nil // the latter is MongoDB's: read when the change is sent, not when it was made
 		}
-		write(c.members.Get(name).Canonical())
+		write(v.Canonical())
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

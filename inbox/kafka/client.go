@@ -7,25 +7,35 @@ import (
 	"github.com/IBM/sarama"
 )
 
-// What the client is told besides the Config. The numbers hang together: a
+// What the clients are told besides the Config. The numbers hang together. A
 // member waits for the others in a JoinGroup request, which they hold up for
 // rebalanceTimeout at most, so an answer must be allowed to take longer than
-// that; and a broker that hangs is given up after (metadataRetries+1) times
-// readTimeout, so it must not be much longer.
+// that; and a broker that hangs is given up after readTimeout, and again after
+// each try to reach it, so it must not be much longer.
 const (
-	dialTimeout      = 5 * time.Second
-	rebalanceTimeout = 10 * time.Second
-	readTimeout      = 12 * time.Second
-	metadataRetries  = 1
-	maxWait          = 250 * time.Millisecond // of a fetch that finds nothing
-	metadataRefresh  = 30 * time.Second
+	dialTimeout        = 5 * time.Second
+	firstAnswer        = 3 * time.Second // on a new connection
+	rebalanceTimeout   = 8 * time.Second
+	readTimeout        = 10 * time.Second
+	controlReadTimeout = 5 * time.Second // where nothing waits for others
+	metadataRetries    = 1
+	maxWait            = 250 * time.Millisecond // of a fetch that finds nothing
+	metadataRefresh    = 30 * time.Second
 
 	// rebalanceGrace is how long a rebalance waits for the calls to Ingest that
 	// run. The whole group waits with us; what is cut short is read again.
 	rebalanceGrace = 4 * time.Second
 )
 
-// clientConfig is the configuration of both clients of a source.
+// controlConfig is the configuration of the client that asks and commits.
+func (s *Source) controlConfig() *sarama.Config {
+	c := s.clientConfig()
+	c.Net.ReadTimeout = controlReadTimeout
+	c.Net.WriteTimeout = controlReadTimeout
+	return c
+}
+
+// clientConfig is the configuration of the client that fetches.
 func (s *Source) clientConfig() *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version = sarama.V4_0_0_0 // what a broker lacks is found out, see ApiVersionsRequest

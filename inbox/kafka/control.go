@@ -32,8 +32,8 @@ type committed struct {
 
 // control asks and tells the cluster everything but fetches, over connections
 // of its own: on those of the group a request waits behind the long poll of a
-// fetch. Its methods block until the broker answers, at most readTimeout each,
-// or until the dialer cuts them off.
+// fetch. Its methods block until the broker answers, at most controlReadTimeout
+// for each request, or until the dialer cuts them off.
 type control struct {
 	client  sarama.Client
 	group   string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -56,9 +57,29 @@ func (d *dialer) cut() {
 	clear(d.conns)
 }
 
+// trackedConn is a connection of a dialer. It also gives up a broker that hangs
+// sooner than the client would: as long as nothing has come over it, it waits
+// for firstAnswer only. A broker that hangs still accepts connections, and the
+// client would wait for the whole of its time-out on each new one.
 type trackedConn struct {
 	net.Conn
-	dialer *dialer
+	dialer   *dialer
+	answered atomic.Bool
+}
+
+func (c *trackedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.answered.Store(true)
+	}
+	return n, err
+}
+
+func (c *trackedConn) SetReadDeadline(t time.Time) error {
+	if first := time.Now().Add(firstAnswer); !c.answered.Load() && t.After(first) {
+		t = first
+	}
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (c *trackedConn) Close() error {

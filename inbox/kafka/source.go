@@ -84,7 +84,7 @@ func (s *Source) Run(ctx context.Context) error {
 
 // connect makes the two clients. They connect when they are first used.
 func (s *Source) connect() error {
-	own, err := sarama.NewClient(s.cfg.Brokers, s.clientConfig())
+	own, err := sarama.NewClient(s.cfg.Brokers, s.controlConfig())
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Canonical returns one form for all texts of the same value: without space, the
@@ -51,7 +52,21 @@ func appendObject(out []byte, members Members) []byte {
 	return append(out, '}')
 }
 
+// isPlain reports whether a text needs no escapes.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
 func appendString(out []byte, text string) []byte {
+	if isPlain(text) {
+		out = append(append(out, '"'), text...)
+		return append(out, '"')
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

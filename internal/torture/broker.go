@@ -46,36 +46,78 @@ func brokerMain() int {
 	return 0
 }
 
-// startBroker starts the broker and waits until it listens.
+// server is the broker as faults see it.
+type server interface {
+	start(ctx context.Context) error
+	stop(ctx context.Context) error // in its own time
+	kill(ctx context.Context) error
+	freeze(ctx context.Context) error
+	thaw(ctx context.Context) error
+	end() // for good
+}
+
+// startBroker starts the broker, waits until it listens and makes the topics.
 func (w *world) startBroker(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	port, err := freePort(w.opts.random(purposePort))
 	if err != nil {
 		return err
 	}
 	w.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	w.broker = &slot{name: "broker", world: w, make: func(int) *exec.Cmd {
-		cmd := exec.Command(self)
-		cmd.Env = append(os.Environ(), roleVariable+"=broker",
-			brokerDirVariable+"="+filepath.Join(w.dir, "broker"), brokerPortVariable+"="+strconv.Itoa(port))
-		return cmd
-	}}
-	if err := w.broker.start(); err != nil {
+	dir := filepath.Join(w.dir, "broker")
+	if w.opts.broker != fakeBroker {
+		w.broker = &realBroker{script: w.opts.broker, dir: dir, port: port}
+		if err := w.broker.start(ctx); err != nil {
+			return err
+		}
+		return w.makeTopics(ctx)
+	}
+	self, err := os.Executable()
+	if err != nil {
 		return err
 	}
-	return w.awaitBroker(ctx)
+	w.broker = &embedded{slot: &slot{name: "broker", world: w, make: func(int) *exec.Cmd {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), roleVariable+"=broker",
+			brokerDirVariable+"="+dir, brokerPortVariable+"="+strconv.Itoa(port))
+		return cmd
+	}}}
+	return w.broker.start(ctx)
 }
 
-func (w *world) awaitBroker(ctx context.Context) error {
+// fakeBroker is the embedded one.
+const fakeBroker = "fake"
+
+// embedded is this program in the broker's role.
+type embedded struct{ slot *slot }
+
+func (e *embedded) start(ctx context.Context) error {
+	if err := e.slot.start(); err != nil {
+		return err
+	}
+	return e.slot.world.awaitBroker(ctx, e.slot)
+}
+
+func (e *embedded) stop(context.Context) error { _, err := e.slot.stop(stopLimit); return err }
+func (e *embedded) kill(context.Context) error { e.slot.kill(); return nil }
+func (e *embedded) end()                       { e.slot.end() }
+
+func (e *embedded) freeze(context.Context) error { return e.signal(syscall.SIGSTOP) }
+func (e *embedded) thaw(context.Context) error   { return e.signal(syscall.SIGCONT) }
+
+func (e *embedded) signal(sig syscall.Signal) error {
+	if p := e.slot.process(); p != nil {
+		p.signal(sig)
+	}
+	return nil
+}
+
+func (w *world) awaitBroker(ctx context.Context, s *slot) error {
 	for range 200 {
 		conn, err := net.DialTimeout("tcp", w.addr, time.Second)
 		if err == nil {
 			return conn.Close()
 		}
-		if w.broker.process() == nil {
+		if s.process() == nil {
 			break
 		}
 		if !sleep(ctx, 50*time.Millisecond) {

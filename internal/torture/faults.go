@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"syscall"
 	"time"
@@ -263,31 +264,31 @@ func (w *world) killFamily(p planned, s *strike) action {
 }
 
 func (w *world) brokerFault(p planned, s *strike) action {
-	if !w.broker.busy.TryLock() {
+	if !w.brokerMu.TryLock() {
 		s.skipped = "the broker has a fault already"
 		return nil
 	}
 	return func(ctx, limited context.Context) {
-		defer w.broker.busy.Unlock()
-		switch p.kind {
-		case "broker freeze":
-			if it := w.broker.process(); it != nil {
-				it.signal(syscall.SIGSTOP)
-				sleep(limited, between(time.Second, 8*time.Second, p.a))
-				it.signal(syscall.SIGCONT)
-			}
-			return
-		case "broker kill":
-			w.broker.kill()
-		case "broker restart":
-			w.mustStop(w.broker)
-		}
-		sleep(limited, between(100*time.Millisecond, 4*time.Second, p.a))
-		w.broker.mustStart()
-		if err := w.awaitBroker(ctx); err != nil {
-			w.findings.add("torture", "%v", err)
+		defer w.brokerMu.Unlock()
+		if err := w.troubleBroker(ctx, limited, p); err != nil && ctx.Err() == nil {
+			w.findings.add("torture", "%s: %v", p.kind, err)
 		}
 	}
+}
+
+func (w *world) troubleBroker(ctx, limited context.Context, p planned) error {
+	if p.kind == "broker freeze" {
+		err := w.broker.freeze(ctx)
+		sleep(limited, between(time.Second, 8*time.Second, p.a))
+		return errors.Join(err, w.broker.thaw(ctx))
+	}
+	end := w.broker.kill
+	if p.kind == "broker restart" {
+		end = w.broker.stop
+	}
+	err := end(ctx)
+	sleep(limited, between(100*time.Millisecond, 4*time.Second, p.a))
+	return errors.Join(err, w.broker.start(ctx))
 }
 
 // rowLocks has a foreign session hold the rows that handlers write to.

@@ -140,7 +140,7 @@ func (w *world) judgeCrashes() {
 // judgeLimits: memory and connections are bounded.
 func (w *world) judgeLimits() {
 	for name, mib := range w.watcher.memory {
-		if mib > w.opts.maxRSS && name != w.broker.name {
+		if mib > w.opts.maxRSS {
 			w.findings.add("memory", "%s had %d MiB", name, mib)
 		}
 	}

@@ -37,6 +37,7 @@ type options struct {
 	rate       int
 	aggregates int
 	maxRSS     int
+	broker     string
 	dir        string
 	keep       bool
 }
@@ -51,6 +52,7 @@ func readFlags() (options, error) {
 	flag.IntVar(&o.rate, "rate", 800, "events a second")
 	flag.IntVar(&o.aggregates, "aggregates", 800, "aggregates, in all")
 	flag.IntVar(&o.maxRSS, "max-rss", 200, "the most MiB of memory of a process")
+	flag.StringVar(&o.broker, "broker", fakeBroker, "fake, the embedded broker, or a script that runs a real one: testdata/kafka-local")
 	flag.StringVar(&o.dir, "dir", "", "the directory of the run (default: a new one)")
 	flag.BoolVar(&o.keep, "keep", false, "keep the directory with the database, whatever happens")
 	flag.Parse()

@@ -31,7 +31,11 @@ func (w *world) measure(f *facts) {
 		w.recovery(s, waits)
 		s.gap = longestGap(times, s.at, s.until.Add(s.limit))
 		s.ingest = w.longestIngest(f, s)
-		if s.recovery > s.limit+w.watcher.hiccupWithin(s.ref, s.ref.Add(s.recovery)) && !w.overlapped(s) {
+		limit := s.limit + backlogTime(times, s)
+		if w.overlapped(s) {
+			limit = stallLimit
+		}
+		if s.recovery > limit+w.watcher.hiccupWithin(s.ref, s.ref.Add(s.recovery)) {
 			w.findings.add("stall", "%s of %s at %s: %s until %s", s.kind, s.target,
 				s.at.Sub(w.began).Round(time.Millisecond), s.recovery.Round(time.Millisecond), s.slowest)
 		}
@@ -68,7 +72,7 @@ func (w *world) waits(f *facts) []wait {
 // recovery is the longest time from the fault, or from when an event was next,
 // until it took effect, of the events that waited then.
 func (w *world) recovery(s *strike, waits []wait) {
-	end := s.until.Add(s.limit)
+	end := s.ref.Add(s.limit)
 	for _, x := range waits {
 		if x.to.Before(s.ref) || x.from.After(end) {
 			continue
@@ -84,19 +88,40 @@ func (w *world) recovery(s *strike, waits []wait) {
 	}
 }
 
-// overlapped reports whether another fault that can hold up lanes was there while
-// this one's were held up.
+// stallLimit is how long a lane may wait while several faults come together.
+const stallLimit = 30 * time.Second
+
+// overlapped reports whether another fault that can hold up lanes, or a handler
+// that ended its process, was there while this one lasted, or had its limit to
+// pass.
 func (w *world) overlapped(s *strike) bool {
-	end := s.ref.Add(s.recovery)
+	end := s.ref.Add(s.limit)
+	for _, at := range w.exits.crashes {
+		if at.Before(end) && at.Add(lease).After(s.at) {
+			return true
+		}
+	}
 	for _, o := range w.faults.strikes {
 		if o == s || o.skipped != "" || o.kind == "long snapshot" || o.kind == "operator retry" {
 			continue
 		}
-		if o.at.Before(end) && o.until.Add(lease).After(s.ref) {
+		if o.at.Before(end) && o.until.Add(time.Second).After(s.at) {
 			return true
 		}
 	}
 	return false
+}
+
+// backlogTime is how long it takes, at the best pace that was seen then, to do
+// what was pending when the fault came: lanes take turns.
+func backlogTime(times []time.Time, s *strike) time.Duration {
+	best := 1
+	for second := s.ref; second.Before(s.ref.Add(s.recovery)); second = second.Add(time.Second) {
+		from, _ := slices.BinarySearchFunc(times, second, time.Time.Compare)
+		to, _ := slices.BinarySearchFunc(times, second.Add(time.Second), time.Time.Compare)
+		best = max(best, to-from)
+	}
+	return min(time.Duration(float64(s.pending)/float64(best)*float64(time.Second)), 10*time.Second)
 }
 
 // longestGap is the longest time in a span in which nothing took effect at all.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -26,15 +27,15 @@ func (w *world) report(out io.Writer) {
 	fmt.Fprintf(out, "events: %d produced (%d fragile, %d final), %d duplicates, %d altered duplicates, %d poison, %d ignored\n",
 		n.produced, n.fragile, n.final, n.duplicates, n.conflicts, n.poison, n.ignored)
 	fmt.Fprintf(out, "result: %d stored, %d effects; drained in %s, stopped in %s; %d crashes by handlers, %d operator's retries\n",
-		n.stored, n.effects, round(n.drainTook), round(n.stopTook), w.exits.crashes, w.fixes.tried)
+		n.stored, n.effects, round(n.drainTook), round(n.stopTook), len(w.exits.crashes), w.fixes.tried)
 	fmt.Fprintf(out, "attempts: %d of %d innocent events have more than one; verify: %s\n", n.overAttempts, n.innocents, n.verify)
 	most := ""
 	for _, name := range slices.Sorted(maps.Keys(w.watcher.memory)) {
 		most += fmt.Sprintf(" %s %d", name, w.watcher.memory[name])
 	}
 	connections := slices.MaxFunc(slices.Collect(maps.Values(w.watcher.connections)), cmp.Compare[int])
-	fmt.Fprintf(out, "memory, MiB at most:%s; connections of a process at most: %d of %d; the machine's longest hiccup: %s\n\n",
-		most, connections, maxConnections, round(w.watcher.hiccup))
+	fmt.Fprintf(out, "memory, MiB at most:%s; connections of a process at most: %d of %d\nmachine: %d processors, load average up to %.0f, longest hiccup %s\n\n",
+		most, connections, maxConnections, runtime.NumCPU(), w.watcher.load, round(w.watcher.hiccup))
 	w.reportFaults(out)
 	fmt.Fprintln(out)
 	if w.findings.any() {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"time"
 )
 
@@ -11,7 +12,7 @@ type planned struct {
 	at   time.Duration
 	kind string
 	pick int     // which of several
-	a, b float64 // how long, in the bounds of the kind
+	a    float64 // how long, in the bounds of the kind
 }
 
 // The kinds of faults, each as often as it is named.
@@ -22,35 +23,65 @@ var faultKinds = []string{
 	"row locks", "row locks", "long snapshot", "operator retry",
 }
 
-// The first fault comes after warmUp, the last one coolDown before the end, and
-// the one after it after gapMin to gapMax, or at once.
+// Faults come alone at first, so that it shows what each does, then close
+// together for a while, and so on. The first alone are the first of these.
+var aloneKinds = []string{
+	"kill", "freeze", "kill", "postgres immediate", "term", "kill", "sessions all", "freeze",
+	"broker kill", "postgres crash", "kill family", "row locks", "postgres fast", "blink",
+}
+
+// The times of the schedule.
 const (
-	warmUp   = 4 * time.Second
-	coolDown = 3 * time.Second
-	gapMin   = time.Second
-	gapMax   = 4 * time.Second
-	atOnce   = 0.2
+	warmUp    = 4 * time.Second
+	coolDown  = 3 * time.Second
+	alone     = 2                // so many alone
+	apart     = 14 * time.Second // from one alone to the next fault
+	together  = 30 * time.Second // close together for so long
+	gapMin    = 500 * time.Millisecond
+	gapMax    = 4 * time.Second
+	restAfter = 10 * time.Second // from the last of those to one alone
 )
 
-// plan draws the schedule. Kinds are dealt like cards, so that a short run has
-// many of them.
+// deck deals kinds like cards, so that a short run has many of them.
+type deck struct {
+	r    *rand.Rand
+	left []string
+}
+
+func (d *deck) next() string {
+	if len(d.left) == 0 {
+		for _, i := range d.r.Perm(len(faultKinds)) {
+			d.left = append(d.left, faultKinds[i])
+		}
+	}
+	kind := d.left[0]
+	d.left = d.left[1:]
+	return kind
+}
+
+// plan draws the schedule.
 func (o options) plan() []planned {
 	r := o.random(purposeSchedule)
+	d := &deck{r: r}
+	end := o.duration - coolDown
 	var plan []planned
-	var deck []string
-	for at := warmUp; at < o.duration-coolDown; {
-		if len(deck) == 0 {
-			for _, i := range r.Perm(len(faultKinds)) {
-				deck = append(deck, faultKinds[i])
-			}
+	add := func(at time.Duration, kind string) {
+		if at < end {
+			plan = append(plan, planned{at: at, kind: kind, pick: r.IntN(1 << 20), a: r.Float64()})
 		}
-		plan = append(plan, planned{at: at, kind: deck[0], pick: r.IntN(1 << 20), a: r.Float64(), b: r.Float64()})
-		deck = deck[1:]
-		gap := gapMin + time.Duration(r.Float64()*float64(gapMax-gapMin))
-		if r.Float64() < atOnce {
-			gap = time.Duration(r.Float64() * float64(500*time.Millisecond))
+	}
+	single := 0
+	for at := warmUp; at < end; {
+		for range alone {
+			add(at, aloneKinds[single%len(aloneKinds)])
+			single++
+			at += apart
 		}
-		at += gap
+		for until := at + together; at < until; {
+			add(at, d.next())
+			at += gapMin + time.Duration(r.Float64()*float64(gapMax-gapMin))
+		}
+		at += restAfter
 	}
 	return plan
 }

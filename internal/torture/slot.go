@@ -211,14 +211,14 @@ func (s *slot) stop(limit time.Duration) (took time.Duration, err error) {
 	return took, err
 }
 
-// exitLog counts processes that ended by their handlers.
+// exitLog is when handlers ended their processes.
 type exitLog struct {
 	mu      sync.Mutex
-	crashes int
+	crashes []time.Time
 }
 
 func (e *exitLog) crashed() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.crashes++
+	e.crashes = append(e.crashes, time.Now())
 }

@@ -25,6 +25,7 @@ type watcher struct {
 	memory      map[string]int // MiB at most, by slot
 	hiccup      time.Duration  // the longest that the machine did not let the watcher run
 	hiccups     []span         // longer ones
+	load        float64        // average, at most
 }
 
 // span is a stretch of time.
@@ -91,8 +92,13 @@ func (o *watcher) countConnections(ctx context.Context) {
 }
 
 func (o *watcher) measureMemory() {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		average, _, _ := strings.Cut(string(text), " ")
+		load, _ := strconv.ParseFloat(average, 64)
+		o.load = max(o.load, load)
+	}
 	w := o.world
-	for _, s := range append(w.slots(), w.shop.extra, w.team.extra, w.broker) {
+	for _, s := range append(w.slots(), w.shop.extra, w.team.extra) {
 		p := s.process()
 		if p == nil {
 			continue

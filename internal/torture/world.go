@@ -33,19 +33,20 @@ const (
 
 // world is everything that a run is made of.
 type world struct {
-	opts    options
-	dir     string
-	began   time.Time
-	pg      *postgres.Server
-	pgMu    sync.Mutex // held while a fault has the server
-	pool    *pgxpool.Pool
-	broker  *slot
-	addr    string // of the broker
-	spawn   chan func()
-	shop    *family
-	team    *family
-	stream  *stream
-	watcher *watcher
+	opts     options
+	dir      string
+	began    time.Time
+	pg       *postgres.Server
+	pgMu     sync.Mutex // held while a fault has the server
+	pool     *pgxpool.Pool
+	broker   server
+	addr     string     // of the broker
+	brokerMu sync.Mutex // held while a fault has the broker
+	spawn    chan func()
+	shop     *family
+	team     *family
+	stream   *stream
+	watcher  *watcher
 
 	findings findings
 	faults   faultLog
