@@ -12,6 +12,9 @@ var (
 	// ErrRefused is in every error about a change that was not made because the
 	// state of things does not allow it, or is no longer what was seen.
 	ErrRefused = errors.New("refused")
+	// ErrInvalid is in every error about a filter or an option that makes no
+	// sense; nothing was looked at.
+	ErrInvalid = errors.New("invalid")
 )
 
 // NotFoundError says what does not exist. It is ErrNotFound.
@@ -37,6 +40,21 @@ func (e *RefusedError) Error() string { return e.Message }
 
 // Is makes errors.Is(err, ErrRefused) true.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+
+// InvalidError says what is wrong with a filter or an option. It is ErrInvalid.
+type InvalidError struct {
+	// Message is the whole sentence.
+	Message string
+}
+
+func (e *InvalidError) Error() string { return e.Message }
+
+// Is makes errors.Is(err, ErrInvalid) true.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+func invalid(format string, args ...any) error {
+	return &InvalidError{fmt.Sprintf(format, args...)}
+}
 
 func notFound(format string, args ...any) error {
 	return &NotFoundError{fmt.Sprintf(format, args...)}

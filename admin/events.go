@@ -26,9 +26,9 @@ type EventFilter struct {
 func (f EventFilter) validate() error {
 	switch {
 	case f.Limit < 0:
-		return fmt.Errorf("the limit is %d, but must not be negative", f.Limit)
+		return invalid("the limit is %d, but must not be negative", f.Limit)
 	case !f.From.IsZero() && !f.Until.IsZero() && !f.From.Before(f.Until):
-		return fmt.Errorf("no time is both at or after %s and before %s", f.From.Format(time.RFC3339), f.Until.Format(time.RFC3339))
+		return invalid("no time is both at or after %s and before %s", f.From.Format(time.RFC3339), f.Until.Format(time.RFC3339))
 	}
 	return nil
 }

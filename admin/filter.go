@@ -33,11 +33,11 @@ func (f Filter) validate() error {
 		for i, s := range States() {
 			words[i] = string(s)
 		}
-		return fmt.Errorf("there is no state %q; the states are %s", string(f.State), strings.Join(words, ", "))
+		return invalid("there is no state %q; the states are %s", string(f.State), strings.Join(words, ", "))
 	case f.OlderThan < 0:
-		return fmt.Errorf("older than %s makes no sense: it must not be negative", f.OlderThan)
+		return invalid("older than %s makes no sense: it must not be negative", f.OlderThan)
 	case f.Limit < 0:
-		return fmt.Errorf("the limit is %d, but must not be negative", f.Limit)
+		return invalid("the limit is %d, but must not be negative", f.Limit)
 	}
 	return nil
 }
@@ -68,5 +68,5 @@ func parsePlace(s string) (place, error) {
 			return place{parts[0], time.UnixMicro(micros), lane}, nil
 		}
 	}
-	return place{}, fmt.Errorf("%q is not where a page of lanes ended", s)
+	return place{}, invalid("%q is not where a page of lanes ended", s)
 }

@@ -107,7 +107,7 @@ func (a *Admin) page(ctx context.Context, s selection, limit int) ([]Lane, strin
 	if at.section != "" {
 		i := slices.IndexFunc(sections, func(sec section) bool { return sec.name == at.section })
 		if i < 0 {
-			return nil, "", fmt.Errorf("%q is where a page of another list ended", s.After)
+			return nil, "", invalid("%q is where a page of another list ended", s.After)
 		}
 		sections = sections[i:]
 	}

@@ -64,7 +64,7 @@ where id = $1`
 func (a *Admin) Quarantine(ctx context.Context, f QuarantineFilter) iter.Seq2[Quarantined, error] {
 	return func(yield func(Quarantined, error) bool) {
 		if f.Limit < 0 {
-			yield(Quarantined{}, fmt.Errorf("the limit is %d, but must not be negative", f.Limit))
+			yield(Quarantined{}, invalid("the limit is %d, but must not be negative", f.Limit))
 			return
 		}
 		left, before := f.Limit, int64(1<<63-1)

@@ -90,7 +90,7 @@ func (a *app) devSample(ctx context.Context, f devFlags) error {
 	if err != nil {
 		return err
 	}
-	defer i.Close() //nolint:errcheck // the sample is made anew by the next run
+	defer i.Close() // what goes wrong here, the next start puts right
 	dev.Configure(c, i)
 	pool, err := openPool(c)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *app) devSample(ctx context.Context, f devFlags) error {
 	case err != nil:
 		return failed("the sample did not come to its end: %w", err).withHint("run it with --log-level info to see more")
 	}
-	if err := a.showSample(report, i.Server); err != nil {
+	if err := a.showSample(report); err != nil {
 		return err
 	}
 	if n := report.Violations.Total(); n > 0 {
@@ -143,7 +143,7 @@ func (a *app) devServe(ctx context.Context, f devFlags) error {
 	if err != nil {
 		return err
 	}
-	defer i.Close() //nolint:errcheck // the next start puts right what this leaves
+	defer i.Close() // what goes wrong here, the next start puts right
 	reg, err := a.devHandlers(c, i, f.sample)
 	if err != nil {
 		return err

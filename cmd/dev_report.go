@@ -38,7 +38,7 @@ type sampleStuckLane struct {
 }
 
 // showSample writes the report.
-func (a *app) showSample(r *dev.Report, server *dev.Server) error {
+func (a *app) showSample(r *dev.Report) error {
 	if a.output != formatTable {
 		return a.showJSON(sampleJSON(r))
 	}

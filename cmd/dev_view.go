@@ -77,11 +77,11 @@ func (v *devView) show(ctx context.Context) {
 			continue
 		}
 		if !v.terminal {
-			fmt.Fprintln(v.out, strings.Join(lines, "; ")) //nolint:errcheck // progress only
+			fmt.Fprintln(v.out, strings.Join(lines, "; "))
 			continue
 		}
 		v.erase(drawn)
-		fmt.Fprintln(v.out, strings.Join(lines, "\n")) //nolint:errcheck // progress only
+		fmt.Fprintln(v.out, strings.Join(lines, "\n"))
 		drawn = len(lines)
 	}
 }
@@ -89,7 +89,7 @@ func (v *devView) show(ctx context.Context) {
 // erase goes up over the lines that were drawn and clears them.
 func (v *devView) erase(lines int) {
 	if v.terminal && lines > 0 {
-		fmt.Fprintf(v.out, "\x1b[%dA\x1b[J", lines) //nolint:errcheck // progress only
+		fmt.Fprintf(v.out, "\x1b[%dA\x1b[J", lines)
 	}
 }
 

@@ -122,7 +122,7 @@ func newEventsShowCmd(a *app) *cobra.Command {
 }
 
 func eventFields(d *admin.EventDetail) []field {
-	became := "waits to be processed"
+	became := "waits"
 	switch {
 	case d.SkippedAt != nil:
 		became = "skipped at " + cellText(*d.SkippedAt)
@@ -130,20 +130,13 @@ func eventFields(d *admin.EventDetail) []field {
 		became = "processed at " + cellText(*d.ProcessedAt)
 	}
 	if d.Attempts > 0 {
-		became += fmt.Sprintf(", %s", attempts(d.Attempts))
+		became += " after " + count(int64(d.Attempts), "attempt")
 	}
 	return []field{
 		{"event", d.EventID}, {"aggregate", d.AggregateID}, {"type", d.EventType}, {"position", d.Position},
 		{"received", d.ReceivedAt}, {"occurred", d.OccurredAt}, {"fate", became},
 		{"source", sourceText(d.Source)}, {"headers", headersText(d.Headers)}, {"payload", payloadText(d, 0)},
 	}
-}
-
-func attempts(n int) string {
-	if n == 1 {
-		return "1 attempt so far"
-	}
-	return fmt.Sprintf("%d attempts so far", n)
 }
 
 // sourceText is a place in Kafka: topic, partition, offset.

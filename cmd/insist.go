@@ -33,7 +33,8 @@ func (i *insistence) listen(ctx context.Context) {
 		return
 	}
 	more := 1
-	if context.Cause(ctx) != context.Canceled { // it was a signal that ended ctx, and it comes here as well
+	// A signal that ended ctx comes here as well.
+	if context.Cause(ctx) != context.Canceled { //nolint:errorlint // by errors.Is a signal is context.Canceled, too
 		more = 2
 	}
 	for range more {

@@ -103,7 +103,7 @@ func laneHead(l admin.Lane) any {
 	if l.Head == nil {
 		return nil
 	}
-	return l.Head.EventType + " " + l.Head.EventID
+	return l.Head.EventType
 }
 
 // laneWhy says in a few words what holds a lane.
@@ -114,7 +114,13 @@ func laneWhy(l admin.Lane) any {
 	case l.Error == nil:
 		return nil
 	case l.State == admin.Backoff && l.NextAttemptAt != nil:
-		return "again in " + admin.Age(l.NextAttemptAt.Sub(l.AsOf)) + ": " + firstLine(l.Error.Message)
+		return "again in " + admin.Age(l.NextAttemptAt.Sub(l.AsOf)) + ": " + errorLine(l.Error.Message)
 	}
-	return firstLine(l.Error.Message)
+	return errorLine(l.Error.Message)
+}
+
+// errorLine is what a narrow column has of an error. Each of PostgreSQL begins
+// with the same word.
+func errorLine(message string) string {
+	return strings.TrimPrefix(firstLine(message), "ERROR: ")
 }

@@ -111,7 +111,7 @@ func historyError(h admin.HistoryEntry) any {
 	if h.Message == nil {
 		return nil
 	}
-	return firstLine(*h.Message)
+	return errorLine(*h.Message)
 }
 
 var auditColumns = []column[admin.AuditEntry]{

@@ -36,6 +36,8 @@ func operationFailure(err error) error {
 	switch {
 	case err == nil, errors.As(err, &known):
 		return err
+	case errors.Is(err, admin.ErrInvalid):
+		return wrongUse("%w", err)
 	case errors.Is(err, admin.ErrNotFound):
 		return notFound("%w", err)
 	case errors.Is(err, admin.ErrRefused):

@@ -54,7 +54,7 @@ func typePlace(s string) string {
 
 func isName(s string) bool { return s != "" && strings.TrimSpace(s) == s }
 
-// isPath reports whether s is a row of steps, ".name" or "[n]".
+// isPath reports whether s is a row of steps, ".name", "[n]" or ["name"].
 func isPath(s string) bool {
 	for s != "" {
 		step, rest, ok := cutStep(s)
@@ -75,10 +75,19 @@ func cutStep(s string) (step, rest string, ok bool) {
 		}
 		return step, rest, strings.TrimSpace(step) == step
 	case '[':
+		if len(s) > 1 && (s[1] == '"' || s[1] == '\'') { // a name that holds dots or brackets
+			return cutQuoted(s)
+		}
 		step, rest, ok = strings.Cut(s[1:], "]")
 		_, err := strconv.ParseUint(step, 10, 31)
 		return step, rest, ok && err == nil
 	default:
 		return "", "", false
 	}
+}
+
+// cutQuoted cuts a step of the form ["name"]. Its name may be empty.
+func cutQuoted(s string) (step, rest string, ok bool) {
+	_, rest, ok = strings.Cut(s[2:], s[1:2]+"]")
+	return s[:len(s)-len(rest)], rest, ok
 }

@@ -158,12 +158,12 @@ func TestFileOfURL(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"key", "header:id", "header:a.b:c", "$.a", "$.a.b[0]", "$[0].a", "$.a-b", "$.a[0][1]", "ce:subject"} {
+	for _, good := range []string{"key", "header:id", "header:a.b:c", "$.a", "$.a.b[0]", "$[0].a", "$.a-b", "$.a[0][1]", "ce:subject", `$["a.b"]['c d'][0].e`, `$[""]`} {
 		if _, err := load(t, "", "INBOXD_KAFKA_FIELDS_SEQUENCE="+good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"Key", "header:", "header", "$", "$.", "$a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[]", "$.a..b", "$.a]", "$.a[0]b", "a.b", "$.a [0]", "ce:", "ce: a", "topic-partition-offset", "tombstone:X"} {
+	for _, bad := range []string{"Key", "header:", "header", "$", "$.", "$a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[]", "$.a..b", "$.a]", "$.a[0]b", "a.b", "$.a [0]", "ce:", "ce: a", `$["a]`, `$["a'].b`, `$["a"`, "topic-partition-offset", "tombstone:X"} {
 		if _, err := load(t, "", "INBOXD_KAFKA_FIELDS_SEQUENCE="+bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}

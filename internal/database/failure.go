@@ -77,7 +77,7 @@ func (f *Failure) unreachable(err *pgconn.ConnectError) {
 	at := addresses(err.Config)
 	f.Sentence = fmt.Sprintf("no PostgreSQL answers at %s: %s", at, reason(err))
 	f.Remedy = "check that PostgreSQL runs there and that database.url is right (inboxd config print shows it)"
-	if strings.Contains(err.Error(), "tls error") {
+	if strings.Contains(err.Error(), "tls error") && !tookTooLong(err) {
 		f.Sentence = fmt.Sprintf("the database at %s cannot be reached over TLS: %s", at, strings.TrimPrefix(reason(err), "tls error: "))
 		f.Remedy = "set sslmode and sslrootcert in database.url as the server has it, such as sslmode=disable for one without TLS"
 	}
@@ -90,7 +90,7 @@ func reason(err error) string {
 	switch {
 	case errors.As(err, &dns):
 		return fmt.Sprintf("the name %q is not known (%s)", dns.Name, dns.Err)
-	case errors.Is(err, context.DeadlineExceeded), pgconn.Timeout(err):
+	case tookTooLong(err):
 		return "it took too long"
 	case errors.As(err, &op):
 		return strings.TrimPrefix(op.Err.Error(), "connect: ")
@@ -101,6 +101,10 @@ func reason(err error) string {
 		return after
 	}
 	return last
+}
+
+func tookTooLong(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err)
 }
 
 // addresses lists where a configuration leads to.

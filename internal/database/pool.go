@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func prepare(c *pgconn.Config) {
 				return err
 			}
 		}
-		return settle(ctx, conn)
+		return settle(ctx, conn, needed, welcome)
 	}
 }
 
@@ -94,8 +95,8 @@ var welcome = []string{
 
 // settle sets a new session's settings: in one round trip, and one by one with a
 // server that refuses some of them.
-func settle(ctx context.Context, conn *pgconn.PgConn) error {
-	err := set(ctx, conn, append(append([]string{}, needed...), welcome...)...)
+func settle(ctx context.Context, conn *pgconn.PgConn, needed, welcome []string) error {
+	err := set(ctx, conn, slices.Concat(needed, welcome)...)
 	var refusal *pgconn.PgError
 	if !errors.As(err, &refusal) {
 		return err

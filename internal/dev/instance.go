@@ -90,7 +90,7 @@ func startAlone(ctx context.Context, o Options, port int) (*postgres.Server, err
 		return server, err
 	}
 	// A command with --dev may have it for a moment.
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(5 * time.Second)
 	for time.Now().Before(deadline) && ctx.Err() == nil {
 		if server, err = start(ctx, o.Dir, port, o.Log); err != nil || server.Owned() {
 			return server, err

@@ -46,8 +46,12 @@ func appendObject(out []byte, members Members) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(appendString(out, m.Name), ':')
-		out = m.Value.appendCanonical(out)
+		if m.quoted != nil {
+			out = append(out, m.quoted...)
+		} else {
+			out = appendString(out, m.Name)
+		}
+		out = m.Value.appendCanonical(append(out, ':'))
 	}
 	return append(out, '}')
 }

@@ -4,6 +4,8 @@ package rawjson
 type Member struct {
 	Name  string
 	Value Value
+
+	quoted Value // the name as it is written, if it has no text
 }
 
 // Members are those of an object, in its order. Of a name that repeats, the last
@@ -19,15 +21,7 @@ func (v Value) Members() Members {
 	var all Members
 	s := scanner{text: v, at: 1}
 	for s.space(); s.text[s.at] != '}'; s.space() {
-		quoted := s.value()
-		name, ok := quoted.Text()
-		if !ok {
-			name = string(quoted)
-		}
-		s.space()
-		s.at++ // the colon
-		s.space()
-		all = append(all, Member{name, s.value()})
+		all = append(all, s.member())
 		s.comma()
 	}
 	return unique(all)
@@ -73,6 +67,21 @@ func (v Value) Items() []Value {
 		s.comma()
 	}
 	return all
+}
+
+// member goes past a name and its value.
+func (s *scanner) member() Member {
+	var m Member
+	quoted := s.value()
+	name, ok := quoted.Text()
+	if !ok {
+		name, m.quoted = string(quoted), quoted
+	}
+	s.space()
+	s.at++ // the colon
+	s.space()
+	m.Name, m.Value = name, s.value()
+	return m
 }
 
 // scanner goes once through valid JSON; it need not check what it reads.

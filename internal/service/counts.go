@@ -53,7 +53,8 @@ func (c Counts) Plus(o Counts) Counts {
 	}
 }
 
-func (c Counts) minus(o Counts) Counts {
+// Minus subtracts one from the other.
+func (c Counts) Minus(o Counts) Counts {
 	return Counts{
 		Stored: c.Stored - o.Stored, Duplicates: c.Duplicates - o.Duplicates, Conflicts: c.Conflicts - o.Conflicts,
 		Quarantined: c.Quarantined - o.Quarantined, Ignored: c.Ignored - o.Ignored,

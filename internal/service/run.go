@@ -64,7 +64,7 @@ func (s *Service) logSince(last Counts) Counts {
 	if now == last {
 		return now
 	}
-	d := now.minus(last)
+	d := now.Minus(last)
 	attrs := []any{"stored", d.Stored, "processed", d.Processed}
 	for _, c := range []struct {
 		name string

@@ -27,8 +27,9 @@ type Options struct {
 	LanesOnly bool
 	// UntilIdle ends Run when no lane can run any more; it needs LanesOnly.
 	UntilIdle bool
-	// Sweep and Commit are shorter intervals for tests; 0: the defaults.
-	Sweep, Commit time.Duration
+	// Commit is the least time between two commits of offsets; 0: the source's
+	// default.
+	Commit time.Duration
 }
 
 // Service ingests records and runs lanes. Make one with New, run it once.
@@ -105,7 +106,7 @@ func (s *Service) lanes(o Options) ordering.Config {
 		Schema: s.cfg.Database.Schema, Workers: workers, Batch: l.Batch,
 		HandlerTimeout: l.HandlerTimeout, Lease: l.Lease, Drain: drain,
 		Retry:     ordering.Retry{Initial: l.Retry.Initial, Max: l.Retry.Max, Attempts: l.Retry.Attempts},
-		UntilIdle: o.UntilIdle, Sweep: o.Sweep, Log: s.log,
+		UntilIdle: o.UntilIdle, Log: s.log,
 	}
 }
 
