@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/inboxd/inboxd/admin"
 )
@@ -293,4 +294,33 @@ func TestRetryUnderAnotherDefaultIsolation(t *testing.T) {
 	must(t, err)
 	equal(t, one[bool](s, `select actor = session_user || '/a' || chr(65533) || chr(65533) || 'b' from inboxd.audit`), true)
 	var _ pgx.Tx
+}
+
+// between is a database on which something happens just before a transaction
+// begins.
+type between struct {
+	*pgxpool.Pool
+	happens func()
+}
+
+func (b between) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
+	b.happens()
+	return b.Pool.BeginTx(ctx, o)
+}
+
+// What changed after the page was read is left as it is.
+func TestRetryAllComparesWithWhatItSaw(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 3, names(5)...)
+	s.hold(admin.Stuck, 1, "x", "f", names(5)...)
+	a := admin.New(between{s.pool, func() {
+		s.exec(`update inboxd.lanes set version = 7 where aggregate_id = 'order-1'`)
+		s.exec(`update inboxd.lanes set cursor = 1 where aggregate_id = 'order-2'`)
+		s.exec(`update inboxd.lanes set state = 'paused' where aggregate_id = 'order-3'`)
+	}}, "")
+	p, err := a.RetryAll(t.Context(), ada, admin.Filter{State: admin.Stuck}, nil)
+	must(t, err)
+	equal(t, p, "{2 3}")
+	equal(t, one[string](s, `select string_agg(aggregate_id, ' ' order by aggregate_id) from inboxd.audit`), "order-0 order-4")
 }

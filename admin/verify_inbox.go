@@ -42,7 +42,7 @@ func (v *verifier) gaps(ctx context.Context) error {
 				x.AggregateID = *name
 			}
 			x.Kind, x.Position = Gap, ptr(before+1)
-			x.Detail = fmt.Sprintf("events %s are not in the inbox", span(before+1, position-1))
+			x.Detail = "missing from the inbox: " + events(before+1, position-1)
 			if position == before {
 				x.Kind, x.Position = DuplicatePosition, &position
 				x.Detail = fmt.Sprintf("two events have position %d", position)

@@ -100,9 +100,9 @@ func (v *verifier) judgeOrphan(f *facts) {
 	case f.lane:
 		v.found(f, Orphan, 0, "the lane has no row in aggregates, so that it can get no events")
 	case f.first != nil:
-		v.found(f, Orphan, *f.first, "events %s are of a lane %d that does not exist", span(*f.first, *f.end), f.id)
+		v.found(f, Orphan, *f.first, "the inbox has %s of a lane %d that does not exist", events(*f.first, *f.end), f.id)
 	default:
-		v.found(f, Orphan, *f.runsFrom, "runs of events %s are of a lane %d that does not exist", span(*f.runsFrom, *f.runsTo), f.id)
+		v.found(f, Orphan, *f.runsFrom, "the ledger has runs of %s of a lane %d that does not exist", events(*f.runsFrom, *f.runsTo), f.id)
 	}
 }
 
@@ -116,12 +116,12 @@ func (v *verifier) judgeEvents(f *facts) {
 	}
 	if f.first == nil {
 		if f.last > gone {
-			v.found(f, Gap, gone+1, "events %s are not in the inbox", span(gone+1, f.last))
+			v.found(f, Gap, gone+1, "missing from the inbox: %s", events(gone+1, f.last))
 		}
 		return
 	}
 	if *f.first > gone+1 {
-		v.found(f, Gap, gone+1, "events %s are not in the inbox", span(gone+1, *f.first-1))
+		v.found(f, Gap, gone+1, "missing from the inbox: %s", events(gone+1, *f.first-1))
 	}
 	switch {
 	case *f.end < f.last:
@@ -150,11 +150,11 @@ func (v *verifier) judgeCursor(f *facts) {
 	case *f.newestGeneration > f.generation:
 		v.found(f, CursorBehind, f.cursor+1, "the ledger has runs of generation %d, but the lane is in generation %d", *f.newestGeneration, f.generation)
 	case *f.newestGeneration == f.generation && *f.newest > f.cursor:
-		v.found(f, CursorBehind, f.cursor+1, "the cursor is at %d, but the ledger has runs up to %d: events %s would run again", f.cursor, *f.newest, span(f.cursor+1, *f.newest))
+		v.found(f, CursorBehind, f.cursor+1, "the cursor is at %d, but the ledger has runs up to %d: what would run again is %s", f.cursor, *f.newest, events(f.cursor+1, *f.newest))
 	case *f.newestGeneration == f.generation && *f.newest < f.cursor:
-		v.found(f, CursorAhead, *f.newest+1, "the cursor is at %d, but the ledger has runs up to %d: events %s never ran", f.cursor, *f.newest, span(*f.newest+1, f.cursor))
+		v.found(f, CursorAhead, *f.newest+1, "the cursor is at %d, but the ledger has runs up to %d: what never ran is %s", f.cursor, *f.newest, events(*f.newest+1, f.cursor))
 	case *f.newestGeneration < f.generation && *f.runsTo < f.cursor: // a replay that has not run yet
-		v.found(f, CursorAhead, *f.runsTo+1, "the cursor is at %d, but the ledger has runs up to %d: events %s never ran", f.cursor, *f.runsTo, span(*f.runsTo+1, f.cursor))
+		v.found(f, CursorAhead, *f.runsTo+1, "the cursor is at %d, but the ledger has runs up to %d: what never ran is %s", f.cursor, *f.runsTo, events(*f.runsTo+1, f.cursor))
 	}
 }
 
@@ -162,7 +162,7 @@ func (v *verifier) judgeCursor(f *facts) {
 // That their runs follow each other is for ledger to see.
 func (v *verifier) judgeLedger(f *facts) {
 	if from := v.keptFrom(f); from <= f.cursor && from < *f.runsFrom {
-		v.found(f, PassedOver, from, "the ledger begins at position %d: events %s were passed over", *f.runsFrom, span(from, *f.runsFrom-1))
+		v.found(f, PassedOver, from, "no run covers %s: the ledger begins at %d", events(from, *f.runsFrom-1), *f.runsFrom)
 	}
 	if f.jumped != nil {
 		v.found(f, PassedOver, *f.jumped, "no run covers event %d, and a replay begins after it", *f.jumped)
@@ -226,4 +226,12 @@ func span(first, last int64) string {
 		return fmt.Sprintf("%d", first)
 	}
 	return fmt.Sprintf("%d to %d", first, last)
+}
+
+// events names the events at positions.
+func events(first, last int64) string {
+	if first == last {
+		return "event " + span(first, last)
+	}
+	return "events " + span(first, last)
 }

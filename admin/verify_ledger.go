@@ -47,15 +47,15 @@ func (v *verifier) judgeRun(r *run) {
 	switch {
 	case r.first <= *r.beforeLast:
 		from := max(r.first, *r.beforeFirst)
-		found(Overlap, from, "events %s ran twice: the ledger has a run of %s and a run of %s",
-			span(from, *r.beforeLast), before, span(r.first, r.last))
+		found(Overlap, from, "%s ran twice: the ledger has a run of %s and a run of %s",
+			events(from, *r.beforeLast), before, span(r.first, r.last))
 	case r.first > *r.beforeLast+1:
-		found(PassedOver, *r.beforeLast+1, "no run covers events %s: the ledger goes on from a run of %s to a run of %s",
-			span(*r.beforeLast+1, r.first-1), before, span(r.first, r.last))
+		found(PassedOver, *r.beforeLast+1, "no run covers %s: the ledger goes on from a run of %s to a run of %s",
+			events(*r.beforeLast+1, r.first-1), before, span(r.first, r.last))
 	}
 	if r.at.Before(*r.beforeAt) {
-		found(OutOfOrder, r.first, "events %s ran at %s, before events %s, which ran at %s",
-			span(r.first, r.last), stamp(r.at), before, stamp(*r.beforeAt))
+		found(OutOfOrder, r.first, "%s ran at %s, before %s, which ran at %s",
+			events(r.first, r.last), stamp(r.at), events(*r.beforeFirst, *r.beforeLast), stamp(*r.beforeAt))
 	}
 }
 

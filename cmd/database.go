@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -125,10 +126,18 @@ func (d *database) end(whole bool) {
 	if d.pool != nil && whole {
 		d.pool.Close()
 	}
-	if d.dev != nil {
-		_ = d.dev.Close() // the next start puts right what this leaves
+	if d.dev == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), othersLimit)
+	defer cancel()
+	_ = d.dev.AwaitOthers(ctx) // who takes longer loses the server
+	_ = d.dev.Close()          // the next start puts right what this leaves
 }
+
+// othersLimit is how long a command that started the development server for
+// itself leaves it to others that found it, such as the next one of a pipe.
+const othersLimit = 15 * time.Second
 
 // checkSchema compares the schema with what this program works with.
 func (d *database) checkSchema(ctx context.Context) error {

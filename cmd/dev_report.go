@@ -163,8 +163,19 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// devServers says where the development servers are.
+type devServers struct {
+	PostgreSQL   string   `json:"postgresql"`
+	PasswordFile string   `json:"password_file"`
+	Kafka        string   `json:"kafka"`
+	Topics       []string `json:"topics"`
+}
+
 // showDev writes where the servers are and what to do next.
 func (a *app) showDev(i *dev.Instance, c *config.Config, reg *handlers.Registry) error {
+	if a.output != formatTable {
+		return a.showJSON(devServers{i.PublicURL(), i.PasswordFile(), i.Broker.Addr(), c.Kafka.Topics})
+	}
 	var b bytes.Buffer
 	writeFields(&b, []field{
 		{"PostgreSQL", i.PublicURL()},

@@ -26,7 +26,12 @@
 //
 // # Goroutines
 //
-// None of its own, but for signal.NotifyContext's. The first SIGINT or SIGTERM
-// cancels the context that commands run in; a second one ends the process as
-// if nobody had caught it.
+// The first SIGINT or SIGTERM cancels the context that commands run in; a second
+// one ends the process as if nobody had caught it. serve and dev listen for the
+// second one themselves (insist.go), roll back what still runs, and end.
+//
+// serve and dev run a service.Service in one goroutine and wait for it, at most
+// for a few seconds after a second signal. ingest reads ahead in another; if that
+// one waits for a line of stdin, it ends with the process. The progress of a
+// sample is drawn by one that ends with the sample.
 package cmd

@@ -55,6 +55,9 @@ type bounded[T any] struct {
 
 // write writes the rows, up to limit if it is not 0.
 func (l bounded[T]) write(a *app, limit int) error {
+	if limit < 0 {
+		return wrongUse("the limit is %d, but must not be negative", limit)
+	}
 	if a.output != formatTable {
 		l.rows = l.from(limit)
 		return l.listing.write(a)

@@ -74,6 +74,7 @@ func (a *app) registerFor(db *database) error {
 		return a.registerConfigured(db.config)
 	}
 	var err error
+	db.config.Lanes.Retry = dev.Retry
 	a.reg, err = dev.Handlers()
 	return err
 }
@@ -125,7 +126,7 @@ func (a *app) runService(ctx context.Context, s *service.Service, insist *insist
 		if err == nil && ctx.Err() != nil {
 			a.log.Info("stopped")
 		}
-		return stopFailure(err)
+		return stopFailure(ctx, err)
 	case <-insist.again:
 	}
 	a.log.Warn("asked to stop a second time; rolling back what still runs")
@@ -137,18 +138,22 @@ func (a *app) runService(ctx context.Context, s *service.Service, insist *insist
 		if err == nil {
 			return nil // it had just finished
 		}
-		return stopFailure(err)
+		return stopFailure(ctx, err)
 	case <-limit.C:
-		return stopFailure(fmt.Errorf("something did not stop within %s", insistLimit))
+		return stopFailure(ctx, fmt.Errorf("something did not stop within %s", insistLimit))
 	}
 }
 
 // insistLimit is how long a second request to stop may take.
 const insistLimit = 5 * time.Second
 
-func stopFailure(err error) error {
-	if err == nil {
+// stopFailure says what a stop cut short, or why it ended by itself.
+func stopFailure(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() == nil:
+		return failed("ended without being asked to: %w", err)
 	}
 	return failed("stopped before everything had finished: %w", err).
 		withHint("nothing of it took effect; it runs again at the next start")

@@ -47,9 +47,11 @@ func Configure(c *config.Config, i *Instance) {
 	c.Kafka.Topics = []string{OrdersTopic, PaymentsTopic}
 	c.Kafka.Format = "json"
 	c.Handlers = nil
-	// A stuck lane is to be seen within seconds.
-	c.Lanes.Retry = config.Retry{Initial: 100 * time.Millisecond, Max: 400 * time.Millisecond, Attempts: 5}
+	c.Lanes.Retry = Retry
 }
+
+// Retry has a lane of the sample shop stuck within seconds.
+var Retry = config.Retry{Initial: 100 * time.Millisecond, Max: 400 * time.Millisecond, Attempts: 5}
 
 // sample is one run.
 type sample struct {

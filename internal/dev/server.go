@@ -86,6 +86,35 @@ func (s *Server) BrokerAddr() string { return s.broker }
 // Started says whether this process started the server.
 func (s *Server) Started() bool { return s.postgres.Owned() }
 
+// others counts the sessions beside the one that asks.
+const others = `select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()`
+
+// AwaitOthers waits, as long as ctx lasts, until no other process uses a server
+// that this one is to stop.
+func (s *Server) AwaitOthers(ctx context.Context) error {
+	if !s.Started() {
+		return nil
+	}
+	conn, err := pgx.Connect(ctx, s.url("postgres", true))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var n int
+		if err := conn.QueryRow(ctx, others).Scan(&n); err != nil || n == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
 // Close stops the server if this process started it.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

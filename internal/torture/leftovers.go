@@ -132,7 +132,9 @@ func (w *world) judgeCrashes() {
 			continue
 		}
 		if most := int64(attempts + 1); info.Size() > most {
-			w.findings.add("crash loop", "event %s ended %d processes, more than %d", file.Name(), info.Size(), most)
+			m := &w.stream.events[i]
+			w.findings.addFor(w.stream.aggregates[m.aggregate].name, "crash loop",
+				"event %s, number %d of %s, ended %d processes, more than %d", file.Name(), m.n, w.stream.aggregates[m.aggregate].name, info.Size(), most)
 		}
 	}
 }
