@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -147,9 +148,11 @@ func TestPagesCoverEachLaneOnce(t *testing.T) {
 		}
 	}
 	equal(t, pages, []int{400, 400, 400, 100})
-	for range s.Lanes(t.Context(), admin.Filter{}) {
-		break // a reader may stop
-	}
+	next, stop := iter.Pull2(s.Lanes(t.Context(), admin.Filter{})) // a reader may stop
+	_, err, ok := next()
+	must(t, err)
+	equal(t, ok, true)
+	stop()
 }
 
 func TestLaneJSON(t *testing.T) {

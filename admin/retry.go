@@ -136,7 +136,7 @@ func (a *Admin) RetryAll(ctx context.Context, by By, f Filter, progress func(Pro
 		return p, fmt.Errorf("retry lanes: %w", err)
 	}
 	s := f.retryable()
-	
+	s.before = began // or a lane that fails again at once would be met again
 	left := f.Limit
 	for {
 		size := PageSize

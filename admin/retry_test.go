@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/inboxd/inboxd/admin"
 )
 
@@ -214,75 +211,6 @@ func TestRetryIsRefusedWhenTheLaneMovesUnderIt(t *testing.T) {
 	}
 }
 
-// crowd is a database with 1200 stuck lanes of two causes.
-func crowd(t *testing.T) *stage {
-	t.Helper()
-	s := setup(t)
-	s.put("Paid", 1, names(1200)...)
-	s.hold(admin.Stuck, 5, "x", "f1", names(1100)...)
-	s.hold(admin.Stuck, 4, "y", "f2", names(1200)[1100:]...)
-	return s
-}
-
-func TestRetryAllGoesInBoundedTransactions(t *testing.T) {
-	t.Parallel()
-	for _, f := range []admin.Filter{{Error: "f1"}, {State: admin.Stuck, OlderThan: 270 * time.Second}} {
-		t.Run(fmt.Sprint(f), func(t *testing.T) {
-			t.Parallel()
-			s := crowd(t)
-			n, err := s.CountRetryable(t.Context(), f)
-			must(t, err)
-			equal(t, n, 1100)
-			n = 0
-			for _, err := range s.Retryable(t.Context(), f) {
-				must(t, err)
-				n++
-			}
-			equal(t, n, 1100)
-			var seen []admin.Progress
-			p, err := s.RetryAll(t.Context(), ada, f, func(p admin.Progress) {
-				seen = append(seen, p)
-				// They fail again at once, and are not for this call any more.
-				s.exec(`update inboxd.lanes set state = 'stuck', since = clock_timestamp() where state = 'ready'`)
-			})
-			must(t, err)
-			equal(t, fmt.Sprint(p, seen), "{1100 0} [{500 0} {1000 0} {1100 0}]")
-			equal(t, one[string](s, `select count(*) || ' ' || count(distinct aggregate_id) || ' ' || count(distinct at::date) from inboxd.audit where action = 'retry'`), "1100 1100 1")
-			equal(t, one[int](s, `select count(*) from inboxd.aggregates where parked`), 100)
-			equal(t, one[int](s, `select count(*) from inboxd.lanes where version = 0`), 100)
-		})
-	}
-}
-
-func TestRetryAllLeavesWhatIsLockedOrHasMoved(t *testing.T) {
-	t.Parallel()
-	s := crowd(t)
-	unlock := s.lock("lanes", "order-3")
-	defer unlock()
-	p, err := s.RetryAll(t.Context(), ada, admin.Filter{State: admin.Stuck, Limit: 600}, nil)
-	must(t, err)
-	equal(t, p, "{599 1}")
-	equal(t, one[int](s, `select count(*) from inboxd.lanes where state = 'stuck'`), 601)
-}
-
-func TestRetryAllCanBeInterruptedAndGoesOn(t *testing.T) {
-	t.Parallel()
-	s := crowd(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	p, err := s.RetryAll(ctx, ada, admin.Filter{}, func(admin.Progress) { cancel() })
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	equal(t, p, "{500 0}")
-	p, err = s.RetryAll(t.Context(), ada, admin.Filter{}, nil)
-	must(t, err)
-	equal(t, p, "{700 0}")
-	equal(t, one[int](s, `select count(*) from inboxd.audit`), 1200)
-	p, err = s.RetryAll(t.Context(), ada, admin.Filter{}, nil)
-	must(t, err)
-	equal(t, p, "{0 0}")
-}
-
 // A change does not depend on the isolation that the database has by default.
 func TestRetryUnderAnotherDefaultIsolation(t *testing.T) {
 	t.Parallel()
@@ -293,34 +221,4 @@ func TestRetryUnderAnotherDefaultIsolation(t *testing.T) {
 	_, err = admin.New(conn, "").Retry(t.Context(), admin.By{Actor: "a\x00\xffb"}, target("stuck")...)
 	must(t, err)
 	equal(t, one[bool](s, `select actor = session_user || '/a' || chr(65533) || chr(65533) || 'b' from inboxd.audit`), true)
-	var _ pgx.Tx
-}
-
-// between is a database on which something happens just before a transaction
-// begins.
-type between struct {
-	*pgxpool.Pool
-	happens func()
-}
-
-func (b between) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
-	b.happens()
-	return b.Pool.BeginTx(ctx, o)
-}
-
-// What changed after the page was read is left as it is.
-func TestRetryAllComparesWithWhatItSaw(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	s.put("Paid", 3, names(5)...)
-	s.hold(admin.Stuck, 1, "x", "f", names(5)...)
-	a := admin.New(between{s.pool, func() {
-		s.exec(`update inboxd.lanes set version = 7 where aggregate_id = 'order-1'`)
-		s.exec(`update inboxd.lanes set cursor = 1 where aggregate_id = 'order-2'`)
-		s.exec(`update inboxd.lanes set state = 'paused' where aggregate_id = 'order-3'`)
-	}}, "")
-	p, err := a.RetryAll(t.Context(), ada, admin.Filter{State: admin.Stuck}, nil)
-	must(t, err)
-	equal(t, p, "{2 3}")
-	equal(t, one[string](s, `select string_agg(aggregate_id, ' ' order by aggregate_id) from inboxd.audit`), "order-0 order-4")
 }

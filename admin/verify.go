@@ -90,8 +90,9 @@ const (
 // is stopped without a reason. It may run beside processes that store and run
 // events.
 //
-// Its own memory is bounded by VerifyOptions.Limit. The server reads the inbox
-// and the ledger once, and sorts on disk what exceeds its work_mem.
+// Its own memory is bounded by VerifyOptions.Limit, but for eight bytes a lane
+// whose events are not whole. The server reads the inbox and the ledger a few
+// times, and sorts on disk what exceeds a work_mem of 32 MB.
 //
 // Numbers given by producers are not looked at, nor whether a lane that can run
 // does: its processes may be stopped. A server clock that was set back while

@@ -93,7 +93,7 @@ func (a *app) addGlobalFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&a.global.logLevel, "log-level", "", "log `LEVEL`: debug, info, warn or error (default: INBOXD_LOG_LEVEL, then info)")
 	fs.StringVar(&a.global.logFormat, "log-format", "", "log `FORMAT`: auto, text or json (default: INBOXD_LOG_FORMAT, then auto: text on a terminal, json elsewhere)")
 	fs.BoolVar(&a.global.dev, "dev", false, "use the development servers of inboxd dev")
-	fs.StringVar(&a.global.dir, "dir", "", "`DIRECTORY` of the development servers")
+	fs.StringVar(&a.global.dir, "dir", "", "`DIRECTORY` of the development servers (default: INBOXD_DEV_DIR, then one in the user's state directory)")
 }
 
 // noteStarts makes every command note that its own work has begun.

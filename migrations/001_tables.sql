@@ -32,6 +32,7 @@ create table {{.schema}}.lanes (
 	lane_id           bigint primary key,
 	cursor            bigint not null default 0,
 	replayed_to       bigint not null default 0,
+	careful_to        bigint not null default 0,
 	segment           integer not null,
 	generation        integer not null default 0,
 	version           integer not null default 0,
@@ -53,6 +54,8 @@ comment on table {{.schema}}.lanes is
 comment on column {{.schema}}.lanes.state is
 	'As stored. A ready lane without unprocessed events is idle; one whose handler runs is running.';
 comment on column {{.schema}}.lanes.attempts is 'Failed attempts of the head since it became the head or was retried.';
+comment on column {{.schema}}.lanes.careful_to is
+	'Events up to here may have been in flight when a process died: each runs alone, its attempt counted beforehand.';
 comment on column {{.schema}}.lanes.crashes is 'Attempts of the head that began, counted beforehand, and never ended.';
 
 -- The due sweep reads the lanes whose backoff ended, oldest first.

@@ -281,7 +281,7 @@ for each row execute function {{.schema}}.place_staged();
 create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer)
 returns table (
 	lane_id bigint, aggregate_id text, cursor bigint, version integer, generation integer,
-	runnable boolean, attempts integer, crashes integer, traced boolean, parked boolean, replayed_to bigint,
+	runnable boolean, attempts integer, crashes integer, traced boolean, parked boolean, replayed_to bigint, careful_to bigint,
 	"position" bigint, segment integer, event_id text, event_type text, sequence bigint,
 	occurred_at timestamptz, received_at timestamptz,
 	source_topic text, source_partition integer, source_offset bigint,
@@ -292,7 +292,7 @@ begin
 	return query
 	select l.lane_id, l.aggregate_id, l.cursor, l.version, l.generation,
 		l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()),
-		l.attempts, l.crashes, l.xmax::text <> '0' and l.xmax <> l.xmin, l.state <> 'ready', l.replayed_to,
+		l.attempts, l.crashes, l.xmax::text <> '0' and l.xmax <> l.xmin, l.state <> 'ready', l.replayed_to, l.careful_to,
 		e.position, e.segment, e.event_id, e.event_type, e.sequence, e.occurred_at, e.received_at,
 		e.source_topic, e.source_partition, e.source_offset, e.headers,
 		case when octet_length(e.payload) <= large then e.payload end
@@ -394,42 +394,61 @@ end $$;
 -- that a process that dies in the attempt has used it up. It answers how many
 -- attempts the head has used now, or null when the lane is not as it was loaded.
 -- The version grows, so that nobody who loaded the lane before runs it besides.
-create function {{.schema}}.begin_careful(process integer, lane bigint, at_cursor bigint, at_version integer)
-returns integer
+--
+-- Any of the next batch events may have been the one that was running: the first
+-- careful run of a lane notes up to which one care is needed.
+create function {{.schema}}.begin_careful(
+	process integer, lane bigint, at_cursor bigint, at_version integer, batch integer,
+	out used integer, out careful_to bigint)
 language plpgsql
 set enable_seqscan = off set jit = off as $$
-declare
-	used integer;
 begin
 	perform 1 from {{.schema}}.lanes l where l.lane_id = lane for update skip locked;
 	if not found then
-		return null;
+		return;
 	end if;
 	update {{.schema}}.lanes l
-	set crashes = l.crashes + 1, version = l.version + 1
+	set crashes = l.crashes + 1, version = l.version + 1,
+		careful_to = case when l.careful_to > at_cursor then l.careful_to else least(at_cursor + batch, (
+			select a.last_position from {{.schema}}.aggregates a where a.lane_id = lane)) end
 	where l.lane_id = lane and l.cursor = at_cursor and l.version = at_version
 		and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
-	returning l.attempts + l.crashes into used;
+	returning l.attempts + l.crashes, l.careful_to into used, careful_to;
 	if found then
 		insert into {{.schema}}.failures (lane_id, position, attempt, crash, process_id, fingerprint, message)
 		values (lane, at_cursor + 1, used, true, process, 'process-died',
 			'the process ended, or lost its connection, during the attempt');
 	end if;
-	return used;
 end $$;
 
 -- end_careful takes back what begin_careful counted: the attempt ended after
--- all, and so did those before it that were cut short with another's process.
-create function {{.schema}}.end_careful(lane bigint, at_cursor bigint) returns void
+-- all. When it ended well (process is null), so did all that were counted before
+-- it; when it was cut short, the process takes back its own, and waits no longer
+-- than a second for whoever runs the lane meanwhile.
+create function {{.schema}}.end_careful(process integer, lane bigint, at_cursor bigint) returns void
 language plpgsql
 set enable_seqscan = off set jit = off as $$
 begin
-	update {{.schema}}.lanes l set crashes = 0 where l.lane_id = lane and l.cursor = at_cursor;
-	delete from {{.schema}}.failures f where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+	if process is null then
+		update {{.schema}}.lanes l set crashes = 0 where l.lane_id = lane and l.cursor = at_cursor;
+		delete from {{.schema}}.failures f where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+		return;
+	end if;
+	perform set_config('lock_timeout', '1000', true);
+	perform 1 from {{.schema}}.lanes l where l.lane_id = lane for update;
+	with mine as (
+		delete from {{.schema}}.failures f
+		where f.lane_id = lane and f.position = at_cursor + 1 and f.crash and f.process_id = process
+		returning 1
+	)
+	update {{.schema}}.lanes l set crashes = greatest(l.crashes - m.taken, 0)
+	from (select count(*)::integer as taken from mine) m
+	where l.lane_id = lane and l.cursor = at_cursor and m.taken > 0;
 end $$;
 
 -- fail records a failed attempt of the head of a claimed lane: a backoff, or
--- stuck when retry_after is null.
+-- stuck when retry_after is null. The version grows: whoever loaded the lane
+-- before knows neither its attempts nor that it may be parked.
 create function {{.schema}}.fail(
 	process integer, lane bigint, at_cursor bigint, counted boolean, retry_after interval,
 	message text, fingerprint text, detail jsonb)
@@ -440,7 +459,7 @@ declare
 	used integer;
 begin
 	update {{.schema}}.lanes l
-	set attempts = l.attempts + counted::integer, crashes = 0,
+	set attempts = l.attempts + counted::integer, crashes = 0, version = l.version + 1,
 		state = case when retry_after is null then 'stuck' else 'backoff' end,
 		next_attempt_at = clock_timestamp() + retry_after,
 		since = clock_timestamp(), error_at = clock_timestamp(),
@@ -465,11 +484,14 @@ set enable_seqscan = off set jit = off as $$
 begin
 	update {{.schema}}.lanes l
 	set state = 'stuck', attempts = l.attempts + l.crashes, crashes = 0, next_attempt_at = null,
+		version = l.version + 1,
 		since = clock_timestamp(), error_at = clock_timestamp(),
 		error_message = give_up.message, error_fingerprint = give_up.fingerprint
-	where l.lane_id = lane and l.cursor = at_cursor and l.state in ('ready', 'backoff');
-	update {{.schema}}.failures f set crash = false
-	where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+	where l.lane_id = lane and l.cursor = at_cursor and l.crashes > 0 and l.state in ('ready', 'backoff');
+	if found then
+		update {{.schema}}.failures f set crash = false
+		where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+	end if;
 end $$;
 
 -- skip passes over the head of a claimed lane and says so in the ledger and in
@@ -499,6 +521,7 @@ begin
 		raise exception 'lane moved under its lock' using errcode = 'IBX02';
 	end if;
 	update {{.schema}}.aggregates a set parked = false where a.lane_id = lane;
+	delete from {{.schema}}.failures f where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
 end $$;
 
 -- settle puts right what the sweep goes by, for lanes that a worker left: a

@@ -12,7 +12,8 @@ import (
 // careful runs the head of a lane whose last run ended without a word: its
 // process died, or lost its connection. The attempt is counted, and that is
 // committed, before the handler starts; if the process dies again, the attempt
-// is used up. An attempt that ends in any other way takes the count back.
+// is used up. An attempt that ends in any other way takes the count back. So do
+// the events behind it that may have been in the same turn, one after the other.
 //
 // Lanes that were in flight beside the guilty one are counted too, once; from
 // the second time on they run one at a time in this process, so that whoever is
@@ -30,13 +31,15 @@ func (p *Processor) careful(ctx context.Context, w *worker, conn *pgx.Conn, l *l
 		defer p.suspect.Unlock()
 	}
 	if l.stale {
-		if _, err := conn.Exec(ctx, p.sql.endCareful, l.id, l.cursor); err != nil {
+		if _, err := conn.Exec(ctx, p.sql.endCareful, p.id.Load(), l.id, l.cursor); err != nil {
+			l.forgetRest() // somebody runs it, or the database is away
 			return outageOnly(conn, err)
 		}
-		l.stale, l.crashes = false, 0
+		l.stale = false
 	}
 	var counted *int
-	if err := conn.QueryRow(ctx, p.sql.beginCareful, p.id.Load(), l.id, l.cursor, l.version).Scan(&counted); err != nil {
+	var carefulTo *int64
+	if err := conn.QueryRow(ctx, p.sql.beginCareful, p.id.Load(), l.id, l.cursor, l.version, p.cfg.Batch).Scan(&counted, &carefulTo); err != nil {
 		l.forget()
 		return outageOnly(conn, err)
 	}
@@ -44,8 +47,9 @@ func (p *Processor) careful(ctx context.Context, w *worker, conn *pgx.Conn, l *l
 		l.forgetRest()
 		return nil
 	}
-	l.crashes++
+	l.crashes = *counted - l.attempts
 	l.version++
+	l.carefulTo = *carefulTo
 	l.singles = max(l.singles, 1)
 	err := p.runTogether(ctx, w, conn, []*lane{l})
 	if l.crashes > 0 && l.failed == nil {
@@ -63,8 +67,9 @@ func (p *Processor) takeBack(conn *pgx.Conn, l *lane) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.Lease)
 	defer cancel()
-	if _, err := conn.Exec(ctx, p.sql.endCareful, l.id, l.cursor); err == nil {
-		l.stale, l.crashes = false, 0
+	if _, err := conn.Exec(ctx, p.sql.endCareful, p.id.Load(), l.id, l.cursor); err == nil {
+		l.stale = false
+		l.forget() // what others counted still stands
 	}
 }
 
@@ -80,7 +85,7 @@ func (p *Processor) giveUp(ctx context.Context, conn *pgx.Conn, l *lane) error {
 		}
 		return outageOnly(conn, err)
 	}
-	p.report(l, &failure{l.cursor + 1, err}, verdict{stuck: true})
+	p.report(l, &failure{position: l.cursor + 1, err: err}, verdict{stuck: true})
 	l.forgetRest()
 	return nil
 }

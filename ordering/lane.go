@@ -22,7 +22,8 @@ type lane struct {
 	attempts   int // failed attempts of the head
 	crashes    int // attempts of the head that began and never ended
 	traced     bool
-	parked     bool // was backing off when it was loaded
+	carefulTo  int64 // events up to here run carefully
+	parked     bool  // was backing off when it was loaded
 	events     []event
 	more       bool // the inbox may hold more events than were read
 
@@ -30,7 +31,7 @@ type lane struct {
 	alone   int      // so many turns not to share a transaction
 	singles int      // so many events to run one by one, to find out which one fails
 	lost    int      // connections lost in a row while it ran alone
-	lostAt  int64    // turns this process had committed when the lane last lost one
+	lostAt  int64    // turns and heartbeats of this process when the lane last lost its connection
 	stale   bool     // begin_careful counted an attempt that an outage cut
 	clashes int      // conflicts with other transactions in a row
 	swept   bool     // found by the sweep rather than by a notification
@@ -54,7 +55,23 @@ const (
 // happened in is gone.
 type failure struct {
 	position int64
+	attempt  int // which attempt of the event it was
 	err      error
+}
+
+// fail notes how an attempt of the event at the position ended.
+func (l *lane) fail(position int64, err error) {
+	attempt := 1
+	if position == l.cursor+1 {
+		attempt = l.attempts + 1
+	}
+	l.failed = &failure{position: position, attempt: attempt, err: err}
+}
+
+// recorded reports that the failure is on record already: the answer to its
+// commit was lost, or another process failed at the event meanwhile.
+func (l *lane) recorded() bool {
+	return l.failed.position <= l.cursor || l.failed.position == l.cursor+1 && l.failed.attempt <= l.attempts
 }
 
 // head is the next event; the lane has one.

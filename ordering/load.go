@@ -63,27 +63,27 @@ func (p *Processor) readAhead(lanes int) int {
 
 // row is one row of load: a lane and one of its events, if it has any.
 type row struct {
-	laneID, cursor      int64
-	replayedTo          int64
-	aggregate           string
-	version, generation int32
-	runnable            bool
-	attempts, crashes   int
-	traced, parked      bool
-	position            *int64
-	segment             *int32
-	eventID, eventType  *string
-	sequence            *int64
-	occurred, received  *time.Time
-	topic               *string
-	partition           *int32
-	offset              *int64
-	headers, payload    []byte
+	laneID, cursor        int64
+	replayedTo, carefulTo int64
+	aggregate             string
+	version, generation   int32
+	runnable              bool
+	attempts, crashes     int
+	traced, parked        bool
+	position              *int64
+	segment               *int32
+	eventID, eventType    *string
+	sequence              *int64
+	occurred, received    *time.Time
+	topic                 *string
+	partition             *int32
+	offset                *int64
+	headers, payload      []byte
 }
 
 func (r *row) dest() []any {
 	return []any{&r.laneID, &r.aggregate, &r.cursor, &r.version, &r.generation, &r.runnable,
-		&r.attempts, &r.crashes, &r.traced, &r.parked, &r.replayedTo,
+		&r.attempts, &r.crashes, &r.traced, &r.parked, &r.replayedTo, &r.carefulTo,
 		&r.position, &r.segment, &r.eventID, &r.eventType, &r.sequence, &r.occurred, &r.received,
 		&r.topic, &r.partition, &r.offset, &r.headers, &r.payload}
 }
@@ -96,6 +96,7 @@ func (r *row) into(l *lane) error {
 	}
 	l.cursor, l.version, l.generation = r.cursor, r.version, r.generation
 	l.attempts, l.crashes, l.parked, l.runnable = r.attempts, r.crashes, r.parked, r.runnable
+	l.carefulTo = r.carefulTo
 	if !l.seen {
 		l.traced = r.traced
 	}
@@ -104,7 +105,7 @@ func (r *row) into(l *lane) error {
 	}
 	if want := r.cursor + int64(len(l.events)) + 1; *r.position != want {
 		if l.failed == nil {
-			l.failed = &failure{position: want, err: fmt.Errorf("%w: position %d is missing and the next is %d", ErrGap, want, *r.position)}
+			l.fail(want, fmt.Errorf("%w: position %d is missing and the next is %d", ErrGap, want, *r.position))
 		}
 		return nil
 	}

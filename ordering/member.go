@@ -85,6 +85,8 @@ func (p *Processor) beatOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.count.beats.Add(1)
+	p.outage.over()
 	if len(lost) > 0 {
 		var ended int
 		if err := p.pool.QueryRow(limited, p.sql.evict, lost, p.cfg.Lease).Scan(&ended); err != nil {

@@ -106,7 +106,7 @@ func (d die) do(t *rapid.T, w *world) {
 	if !l.open() || l.attempts+l.crashes >= modelAttempts {
 		return
 	}
-	used := ask[*int](t, w, `select inboxd.begin_careful(9, lane_id, cursor, version) from inboxd.lanes where aggregate_id = $1`, l.name)
+	used := ask[*int](t, w, `select (inboxd.begin_careful(9, lane_id, cursor, version, 16)).used from inboxd.lanes where aggregate_id = $1`, l.name)
 	if used == nil {
 		return // it backs off
 	}

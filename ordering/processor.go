@@ -46,7 +46,7 @@ type Processor struct {
 }
 
 type counters struct {
-	processed, turns, failed, stuck, skipped, conflicts, swept atomic.Int64
+	processed, turns, failed, stuck, skipped, conflicts, swept, beats atomic.Int64
 }
 
 // Stats counts what a Processor did.

@@ -36,15 +36,15 @@ func (p *Processor) round(w *worker, lanes []*lane) error {
 	var together []*lane
 	for _, l := range lanes {
 		switch {
-		case l.failed != nil && l.failed.position != l.cursor+1 && !l.expects(l.failed.position):
-			l.failed = nil // somebody else ran the lane meanwhile
+		case l.failed != nil && l.recorded():
+			l.failed = nil
 			fallthrough
 		case l.failed == nil || l.failed.position > l.cursor+1:
 			if !l.runnable || len(l.events) == 0 {
 				l.forgetRest()
 				continue
 			}
-			if l.traced || l.crashes > 0 {
+			if l.traced || l.crashes > 0 || l.cursor < l.carefulTo {
 				err = p.careful(ctx, w, conn, l)
 			} else {
 				together = append(together, l)
@@ -57,11 +57,6 @@ func (p *Processor) round(w *worker, lanes []*lane) error {
 		}
 	}
 	return p.runTogether(ctx, w, conn, together)
-}
-
-// expects reports whether the lane's read events reach the position.
-func (l *lane) expects(position int64) bool {
-	return position > l.cursor && position <= l.cursor+int64(len(l.events))+1
 }
 
 // forgetRest has the lane go to the settler, which looks what holds it.
@@ -152,7 +147,7 @@ func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, e
 	l := cause.owner.lane
 	switch {
 	case l != nil && cause.owner.index >= 0:
-		l.failed = &failure{position: l.events[cause.owner.index].Position, err: cause.err}
+		l.fail(l.events[cause.owner.index].Position, cause.err)
 		l.alone = max(l.alone, 1)
 	case l != nil && l.singles == 0:
 		l.singles = p.cfg.Batch // several events were in the call that failed
@@ -161,7 +156,7 @@ func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, e
 	case lanes[0].singles == 0:
 		lanes[0].singles = p.cfg.Batch // failed at the commit; one by one shows which
 	default:
-		lanes[0].failed = &failure{position: lanes[0].cursor + 1, err: cause.err}
+		lanes[0].fail(lanes[0].cursor+1, cause.err)
 	}
 	return nil
 }
@@ -245,7 +240,7 @@ func (p *Processor) clashed(lanes []*lane, cause *turnError) {
 		time.Sleep(time.Duration(rand.Int64N(int64(l.clashes) * int64(5*time.Millisecond))))
 		return
 	}
-	l.failed = &failure{position: l.cursor + 1, err: &waitError{after: time.Duration(min(l.clashes, 50)) * 20 * time.Millisecond, err: cause.err}}
+	l.fail(l.cursor+1, &waitError{after: time.Duration(min(l.clashes, 50)) * 20 * time.Millisecond, err: cause.err})
 }
 
 // waitError has an event wait without an attempt being counted.
@@ -257,28 +252,29 @@ type waitError struct {
 func (e *waitError) Error() string { return e.err.Error() }
 func (e *waitError) Unwrap() error { return e.err }
 
-// maxLost is how often in a row an event may lose its connection while other
-// lanes go on, before it is taken to be the reason.
+// maxLost is how often in a row an event may lose its connection while the
+// process does other things with the database, before it is taken to be the
+// reason.
 const maxLost = 20
 
 // lostConnection sees to a turn whose connection was lost. That is an outage
 // and costs no attempt, unless it only ever happens to one event.
 func (p *Processor) lostConnection(lanes []*lane, err error) {
-	commits := p.count.turns.Load()
+	alive := p.count.turns.Load() + p.count.beats.Load()
 	for _, l := range lanes {
 		switch {
 		case len(lanes) == 1 && l.singles == 0:
 			l.singles = p.cfg.Batch // one by one shows which of them it was
-		case len(lanes) == 1 && commits > l.lostAt:
+		case len(lanes) == 1 && alive > l.lostAt:
 			l.lost++
 		}
-		l.lostAt = commits
+		l.lostAt = alive
 		l.alone = max(l.alone, 1)
 		if l.crashes > 0 {
 			l.stale = true
 		}
 		if l.lost >= maxLost {
-			l.failed = &failure{position: l.cursor + 1, err: handlers.Permanent(&lostError{times: l.lost, err: err})}
+			l.fail(l.cursor+1, handlers.Permanent(&lostError{times: l.lost, err: err}))
 		}
 		l.forget()
 	}

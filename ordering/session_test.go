@@ -86,12 +86,38 @@ func (c *session) advance(l loaded, n int64) error {
 	if err != nil {
 		return err
 	}
+	if l.crashes > 0 {
+		if err := c.endCareful(nil, l); err != nil {
+			return err
+		}
+	}
 	unpark := []int64{}
 	if l.parked {
 		unpark = append(unpark, l.lane)
 	}
 	return c.try(`select inboxd.advance($1, array[$2::bigint], array[$3::bigint + 1], array[$3::bigint + $4],
 		array(select segment from inboxd.inbox where lane_id = $2 and position = $3::bigint + $4), $5)`, c.id, l.lane, l.cursor, n, unpark)
+}
+
+// beginCareful counts an attempt beforehand and answers the lane as it is then.
+func (c *session) beginCareful(l loaded) (loaded, bool) {
+	c.t.Helper()
+	var used *int
+	must(c.t, c.conn.QueryRow(context.Background(), `select used from inboxd.begin_careful($1, $2, $3, $4, 16)`, c.id, l.lane, l.cursor, l.version).Scan(&used))
+	if used == nil {
+		return l, false
+	}
+	must(c.t, c.conn.QueryRow(context.Background(), `select version from inboxd.lanes where lane_id = $1`, l.lane).Scan(&l.version))
+	l.crashes = *used - l.attempts
+	return l, true
+}
+
+// takeBack takes back what this process counted beforehand.
+func (c *session) takeBack(l loaded) error { return c.endCareful(&c.id, l) }
+
+// endCareful takes back what a process counted, or all processes.
+func (c *session) endCareful(process *int, l loaded) error {
+	return c.try(`select inboxd.end_careful($1, $2, $3)`, process, l.lane, l.cursor)
 }
 
 func (c *session) fail(l loaded, after *time.Duration) error {

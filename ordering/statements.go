@@ -16,7 +16,7 @@ type statements struct {
 }
 
 const (
-	loadSQL = `select lane_id, aggregate_id, cursor, version, generation, runnable, attempts, crashes, traced, parked, replayed_to,
+	loadSQL = `select lane_id, aggregate_id, cursor, version, generation, runnable, attempts, crashes, traced, parked, replayed_to, careful_to,
 	position, segment, event_id, event_type, sequence, occurred_at, received_at,
 	source_topic, source_partition, source_offset, headers, payload
 from {schema}.load($1, $2, $3)`
@@ -26,8 +26,8 @@ from {schema}.load($1, $2, $3)`
 	failSQL    = `select {schema}.fail($1, $2, $3, $4, $5, $6, $7, $8::jsonb)`
 	skipSQL    = `select {schema}.skip($1, $2, $3, $4, $5)`
 
-	beginCarefulSQL = `select {schema}.begin_careful($1, $2, $3, $4)`
-	endCarefulSQL   = `select {schema}.end_careful($1, $2)`
+	beginCarefulSQL = `select used, careful_to from {schema}.begin_careful($1, $2, $3, $4, $5)`
+	endCarefulSQL   = `select {schema}.end_careful($1, $2, $3)`
 	giveUpSQL       = `select {schema}.give_up($1, $2, $3, $4)`
 
 	// By the primary key of one segment.

@@ -115,23 +115,36 @@ func (p *player) process() {
 		p.known[lane] = l
 	}
 	if l.runnable && l.events > 0 {
-		p.turn(l)
+		p.run(l)
 	}
 	if rand.IntN(5) > 0 {
 		p.settle(lane)
 	}
 }
 
-// turn runs a lane as far as chance has it.
-func (p *player) turn(l loaded) {
+// run runs a lane, carefully if a process died in it.
+func (p *player) run(l loaded) {
+	if !l.traced && l.crashes == 0 {
+		p.turn(l)
+		return
+	}
+	if l, counted := p.beginCareful(l); counted && !p.turn(l) {
+		if err := p.takeBack(l); err != nil {
+			p.t.Error(err)
+		}
+	}
+}
+
+// turn runs a lane as far as chance has it. False: it came to nothing.
+func (p *player) turn(l loaded) bool {
 	p.begin()
 	if err := p.claim(l); err != nil {
 		moved(p.t, err)
 		p.rollback()
-		return
+		return false
 	}
 	var err error
-	switch n := rand.IntN(20); {
+	switch n := rand.IntN(22); {
 	case n < 10:
 		err = p.advance(l, 1+rand.Int64N(int64(l.events)))
 	case n < 15:
@@ -140,16 +153,26 @@ func (p *player) turn(l loaded) {
 		err = p.fail(l, nil)
 	case n < 18:
 		err = p.try(`select inboxd.skip($1, $2, $3, 'handler', 'of no use')`, p.id, l.lane, l.cursor)
+	case n < 20:
+		p.die()
+		return true
 	default:
 		p.rollback()
-		return
+		return false
 	}
 	if err != nil {
 		p.t.Errorf("a claimed lane: %v", err)
 		p.rollback()
-		return
+		return false
 	}
 	p.commit()
+	return true
+}
+
+// die ends the session in the middle of a turn; another process takes its place.
+func (p *player) die() {
+	must(p.t, p.conn.PgConn().Conn().Close())
+	*p = player{session: p.s.session(p.id + 1000), known: map[int64]loaded{}}
 }
 
 func (p *player) store(count *atomic.Int64) {

@@ -141,7 +141,7 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 		entry := t.p.entries[l.events[i].Type]
 		switch {
 		case entry == nil:
-			l.failed = &failure{l.events[i].Position, fmt.Errorf("%w %q", ErrNoHandler, l.events[i].Type)}
+			l.fail(l.events[i].Position, fmt.Errorf("%w %q", ErrNoHandler, l.events[i].Type))
 			return i, nil
 		case entry.Form == handlers.Ignored:
 			i++
@@ -149,7 +149,7 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 			if err := t.queue(ctx, entry, l, i); errors.Is(err, errGone) {
 				return 0, err
 			} else if err != nil {
-				l.failed = &failure{l.events[i].Position, err}
+				l.fail(l.events[i].Position, err)
 				return i, nil
 			}
 			i++
@@ -277,7 +277,7 @@ func (t *turn) advance() {
 			unpark = append(unpark, p.lane.id)
 		}
 		if p.lane.crashes > 0 {
-			t.gather(owner{p.lane, -1}, t.p.sql.endCareful, p.lane.id, p.lane.cursor)
+			t.gather(owner{p.lane, -1}, t.p.sql.endCareful, nil, p.lane.id, p.lane.cursor)
 		}
 	}
 	t.gather(owner{index: -1}, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark)

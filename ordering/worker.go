@@ -152,7 +152,8 @@ func (w *worker) giveUp(err error) bool {
 	for i, old := range w.lanes {
 		fresh[i] = &lane{id: old.id, seen: true, more: true, alone: 1}
 		if old == w.call.lane {
-			fresh[i].failed = &failure{position: w.call.position, err: err}
+			fresh[i].cursor, fresh[i].attempts = old.cursor, old.attempts
+			fresh[i].fail(w.call.position, err)
 		}
 	}
 	w.p.sched.replace(fresh)

@@ -10,12 +10,13 @@ import (
 // What the clients are told besides the Config. The numbers hang together. A
 // member waits for the others in a JoinGroup request, which they hold up for
 // rebalanceTimeout at most, so an answer must be allowed to take longer than
-// that; and a broker that hangs is given up after readTimeout, and again after
+// that: twice as long, since each member that joins meanwhile can begin the wait
+// anew. And a broker that hangs is given up after readTimeout, and again after
 // each try to reach it, so it must not be much longer.
 const (
 	dialTimeout        = 5 * time.Second
 	firstAnswer        = 3 * time.Second // on a new connection
-	rebalanceTimeout   = 8 * time.Second
+	rebalanceTimeout   = 5 * time.Second
 	readTimeout        = 10 * time.Second
 	controlReadTimeout = 5 * time.Second // where nothing waits for others
 	metadataRetries    = 1

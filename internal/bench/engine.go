@@ -134,40 +134,61 @@ func (s *stage) config(batch int) ordering.Config {
 	return ordering.Config{Schema: s.schema, Workers: workers, Batch: batch}
 }
 
-// run runs the stage's lanes until n events are processed, and times that. It
-// answers also the violations of all that ran, which may be some more events.
-func (s *stage) run(ctx context.Context, name string, batch int, n int64) (own side, violations int64, err error) {
-	stopProfile, err := s.b.profile(name)
-	if err != nil {
-		return own, 0, err
-	}
-	own, violations, err = s.runThen(ctx, batch, n, func(context.Context, *engine) error { return nil })
-	return own, violations, errors.Join(err, stopProfile())
+// stint is a run of a stage's lanes.
+type stint struct {
+	name   string // of its profile
+	batch  int
+	skip   int64 // events that run before the time begins; 0: it begins with the first
+	events int64 // events that are timed
+	// then is waited for, untimed, before lanes are stopped; nil: nothing is.
+	then func(context.Context, *engine) error
 }
 
-// runThen is run with something to wait for, untimed, before lanes are stopped.
-func (s *stage) runThen(ctx context.Context, batch int, n int64, then func(context.Context, *engine) error) (own side, violations int64, err error) {
+// run runs the stage's lanes and times that. It answers also the violations of
+// all that ran, which may be some more events.
+func (s *stage) run(ctx context.Context, r stint) (own side, violations int64, err error) {
 	reg, err := s.own.registry()
 	if err != nil {
 		return own, 0, err
 	}
-	s.watch.arm()
-	e, err := startEngine(s.pool, reg, s.config(batch))
+	stopProfile, err := s.b.profile(r.name)
 	if err != nil {
 		return own, 0, err
 	}
-	waited := e.processed(ctx, n)
-	now, counted := time.Now(), e.p.Stats().Processed
-	own = side{counted, now.Sub(s.watch.first(e.began))}
-	if waited == nil {
-		waited = then(ctx, e)
+	s.watch.arm()
+	e, err := startEngine(s.pool, reg, s.config(r.batch))
+	if err != nil {
+		return own, 0, errors.Join(err, stopProfile())
+	}
+	own, waited := e.time(ctx, s.watch, r)
+	if waited == nil && r.then != nil {
+		waited = r.then(ctx, e)
 	}
 	total, err := e.stop()
-	if err := errors.Join(waited, err); err != nil {
+	if err := errors.Join(waited, err, stopProfile()); err != nil {
 		return own, 0, err
 	}
 	violations, err = s.own.audit(ctx, s.pool, total)
 	return own, violations, err
+}
+
+// time waits for the events of r and times them. So few of them that they ran
+// together with those to skip are timed together with them.
+func (e *engine) time(ctx context.Context, w *watch, r stint) (side, error) {
+	var before int64
+	var began time.Time
+	if r.skip > 0 {
+		if err := e.processed(ctx, r.skip); err != nil {
+			return side{}, err
+		}
+		before, began = e.p.Stats().Processed, time.Now()
+	}
+	err := e.processed(ctx, r.skip+r.events)
+	now, counted := time.Now(), e.p.Stats().Processed
+	if r.skip == 0 || before >= r.skip+r.events/2 {
+		before, began = 0, w.first(e.began)
+	}
+	return side{counted - before, now.Sub(began)}, err
 }
 
 // profile begins a CPU profile, if those are wanted, and answers what ends it.

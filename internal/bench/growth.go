@@ -12,9 +12,10 @@ import (
 // there is more in the tables than that: 2,000,000 pending in 100,000 lanes;
 // 10,000 stuck lanes that are older than those that can run; a snapshot that
 // somebody else holds open from before the events are stored until they have
-// run. All four have equally many accounts, and lanes equally long. Of the
-// pending events the first four fifths are timed, so that the end, when lanes
-// run out, is in none of the rates.
+// run. All four have equally many accounts, and lanes equally long. Of the 20,000
+// the first fifth warms up, three fifths are timed, and the last one is left, so
+// that neither the start nor the end, when lanes run out, is in any of the rates;
+// the others time as many.
 const growthFactor = 100
 
 // growthRepeats makes more rounds of W4, since each takes a moment only and its
@@ -27,7 +28,7 @@ type situation struct {
 	s        *stage
 	lanes    group
 	pending  int64 // events before each round
-	timed    int64
+	fifth    int64 // of the reference's events
 	snapshot bool
 }
 
@@ -82,7 +83,7 @@ func (g *grower) add(ctx context.Context, name string, stuck, lanes int) error {
 		return err
 	}
 	st := &situation{s: s, lanes: group{from: stuck, to: stuck + lanes}, pending: int64(lanes * g.perLane)}
-	st.timed = max(1, int64(g.lanes*g.perLane)*4/5)
+	st.fifth = max(1, int64(g.lanes*g.perLane)/5)
 	g.situations = append(g.situations, st)
 	if name != "" {
 		st.line = &line{scenario: "W4 " + name, events: lanes * g.perLane, aggregates: lanes + stuck,
@@ -99,7 +100,7 @@ func (g *grower) add(ctx context.Context, name string, stuck, lanes int) error {
 	if err := s.feed(ctx, &st.lanes, formSQL, g.perLane); err != nil {
 		return err
 	}
-	_, _, err = s.run(ctx, "warm-up", batch, max(1, st.timed/10))
+	_, _, err = s.run(ctx, stint{name: "warm-up", batch: batch, events: st.fifth})
 	return err
 }
 
@@ -170,7 +171,7 @@ func (st *situation) time(ctx context.Context) (side, int64, error) {
 	if err != nil {
 		return side{}, 0, err
 	}
-	return st.s.run(ctx, "growth", batch, st.timed)
+	return st.s.run(ctx, stint{name: "growth", batch: batch, skip: st.fifth, events: 3 * st.fifth})
 }
 
 // holdSnapshot opens a transaction that sees everything as it is now, until end.

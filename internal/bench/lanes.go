@@ -104,7 +104,9 @@ func (r *race) round(ctx context.Context, perLane, textbook int, timed bool, not
 		if err != nil {
 			return err
 		}
-		own, violations, err := r.s.run(ctx, fmt.Sprintf("%s-%d", run.form, run.batch), run.batch, int64(r.aggregates*perLane))
+		own, violations, err := r.s.run(ctx, stint{
+			name: fmt.Sprintf("%s-%d", run.form, run.batch), batch: run.batch, events: int64(r.aggregates * perLane),
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", run.scenario, err)
 		}

@@ -35,7 +35,7 @@ func transactions(ctx context.Context, b *bench) ([]Result, error) {
 		if err != nil {
 			return own, other, err
 		}
-		own, violations, err = s.run(ctx, "sql", 1, int64(aggregates*perLane))
+		own, violations, err = s.run(ctx, stint{name: "sql", batch: 1, events: int64(aggregates * perLane)})
 		l.violations += violations
 		return own, other, err
 	}

@@ -120,7 +120,7 @@ func (w *wal) run(ctx context.Context, l *line) (own side, bytes float64, violat
 	if err != nil {
 		return own, 0, 0, err
 	}
-	own, violations, err = w.s.runThen(ctx, l.batch, int64(l.events), left)
+	own, violations, err = w.s.run(ctx, stint{name: l.scenario, batch: l.batch, events: int64(l.events), then: left})
 	if err != nil {
 		return own, 0, 0, err
 	}

@@ -1,0 +1,80 @@
+package ordering
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/inboxd/inboxd/handlers"
+)
+
+// The wait doubles with each attempt, a quarter more or less, and never exceeds
+// its limit.
+func TestRetryWaitsWithinBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		initial := time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Hour)).Draw(t, "initial"))
+		limit := time.Duration(rapid.Int64Range(int64(initial), int64(24*time.Hour)).Draw(t, "max"))
+		n := rapid.IntRange(1, 1_000_000_000).Draw(t, "n")
+		ideal := initial
+		for i := 1; i < n && ideal < limit; i++ {
+			ideal = min(2*ideal, limit)
+		}
+		got := Retry{Initial: initial, Max: limit, Attempts: n}.wait(n)
+		if got < ideal*74/100 || got > ideal*126/100 || got > limit {
+			t.Fatalf("the wait after attempt %d is %s, want %s within a quarter and at most %s", n, got, ideal, limit)
+		}
+	})
+}
+
+func TestRetryWaitsDiffer(t *testing.T) {
+	t.Parallel()
+	r := Retry{Initial: time.Second, Max: time.Minute}
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		seen[r.wait(3)] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("20 waits have only %d lengths: lanes that failed together come back together", len(seen))
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	p := &Processor{cfg: Config{Retry: Retry{Initial: time.Second, Max: time.Minute, Attempts: 3}}}
+	plain := errors.New("no")
+	tests := []struct {
+		name        string
+		err         error
+		used        int
+		skip        bool
+		counted     bool
+		stuck       bool
+		least, most time.Duration
+	}{
+		{name: "first failure", err: plain, counted: true, least: 750 * time.Millisecond, most: 1250 * time.Millisecond},
+		{name: "second failure", err: plain, used: 1, counted: true, least: 1500 * time.Millisecond, most: 2500 * time.Millisecond},
+		{name: "last failure", err: plain, used: 2, counted: true, stuck: true},
+		{name: "more than the last", err: plain, used: 7, counted: true, stuck: true},
+		{name: "permanent", err: fmt.Errorf("x: %w", handlers.Permanent(plain)), counted: true, stuck: true},
+		{name: "skip", err: fmt.Errorf("x: %w", handlers.Skip(plain)), used: 2, skip: true},
+		{name: "pause", err: handlers.Pause(plain), used: 2, least: 12 * time.Second, most: 20 * time.Second},
+		{name: "retry after", err: handlers.RetryAfter(plain, time.Hour), counted: true, least: time.Hour, most: time.Hour},
+		{name: "retry after, the last", err: handlers.RetryAfter(plain, time.Hour), used: 2, counted: true, stuck: true},
+		{name: "no handler", err: fmt.Errorf("%w %q", ErrNoHandler, "X"), stuck: true},
+		{name: "gap", err: fmt.Errorf("%w: position 3", ErrGap), stuck: true},
+		{name: "conflict", err: &waitError{after: time.Second, err: plain}, used: 2, least: time.Second, most: time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			v := p.judge(test.err, test.used)
+			if v.skip != test.skip || v.counted != test.counted || v.stuck != test.stuck || v.after < test.least || v.after > test.most {
+				t.Errorf("judged %+v, want %+v", v, test)
+			}
+		})
+	}
+}
