@@ -80,26 +80,27 @@ func (a *Admin) changeLane(ctx context.Context, l *Lane, f func(pgx.Tx) error) e
 			return fmt.Errorf("lock the lane of %q: %w", l.AggregateID, err)
 		case cursor != l.cursor:
 			return refused(l.AggregateID, "the lane of %q has moved on meanwhile: %s was processed or skipped", l.AggregateID, l.headWords())
-		case version != l.version:
-			return a.changedMeanwhile(ctx, tx, l)
-		case state != l.stored:
-			return refused(l.AggregateID, "the lane of %q changed meanwhile: it was %s and is %s now", l.AggregateID, l.stored, state)
+		case version != l.version, state != l.stored:
+			return a.changedMeanwhile(ctx, tx, l, state)
 		}
 		return f(tx)
 	})
 }
 
-// changedMeanwhile says who was faster.
-func (a *Admin) changedMeanwhile(ctx context.Context, tx pgx.Tx, l *Lane) error {
+// changedMeanwhile says who was faster: another operator, or an attempt of the
+// head that failed.
+func (a *Admin) changedMeanwhile(ctx context.Context, tx pgx.Tx, l *Lane, now State) error {
 	var actor, action string
 	err := tx.QueryRow(ctx, a.in(lastChangeSQL), l.AggregateID, l.AsOf).Scan(&actor, &action)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return refused(l.AggregateID, "the lane of %q was changed by somebody else meanwhile", l.AggregateID)
-	case err != nil:
+	case err == nil:
+		return refused(l.AggregateID, "the lane of %q was changed by somebody else meanwhile: %s by %s", l.AggregateID, action, actor)
+	case !errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("read who changed the lane of %q: %w", l.AggregateID, err)
+	case now != l.stored:
+		return refused(l.AggregateID, "the lane of %q changed meanwhile: it was %s and is %s now", l.AggregateID, l.stored, now)
 	}
-	return refused(l.AggregateID, "the lane of %q was changed by somebody else meanwhile: %s by %s", l.AggregateID, action, actor)
+	return refused(l.AggregateID, "the lane of %q changed meanwhile: its head ran once more, or somebody else changed it", l.AggregateID)
 }
 
 // change runs f in a transaction that waits for no lock longer than lockWait,

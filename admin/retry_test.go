@@ -185,7 +185,7 @@ func TestRetryIsRefusedWhenTheLaneMovesUnderIt(t *testing.T) {
 	for name, tc := range map[string]struct{ change, want string }{
 		"processed": {`update inboxd.lanes set cursor = cursor + 1 where aggregate_id = 'stuck'`, `the lane of "stuck" has moved on meanwhile: Paid stuck/Paid-1 was processed or skipped`},
 		"paused":    {`update inboxd.lanes set state = 'paused' where aggregate_id = 'stuck'`, `the lane of "stuck" changed meanwhile: it was stuck and is paused now`},
-		"changed":   {`update inboxd.lanes set version = version + 1 where aggregate_id = 'stuck'`, `the lane of "stuck" was changed by somebody else meanwhile`},
+		"changed":   {`update inboxd.lanes set version = version + 1 where aggregate_id = 'stuck'`, `the lane of "stuck" changed meanwhile: its head ran once more, or somebody else changed it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -83,7 +83,7 @@ func typed[T any](m *Message) (Event[T], error) {
 		*data = string(m.Payload)
 	default:
 		if err := json.Unmarshal(m.Payload, &e.Data); err != nil {
-			return e, Permanent(fmt.Errorf("decode payload of %s %s into %T: %w", m.Type, m.ID, e.Data, err))
+			return e, Permanent(fmt.Errorf("decode payload of %s into %T: %w", m.Type, e.Data, err))
 		}
 	}
 	return e, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -72,7 +73,9 @@ func (e *Entry) Handle(ctx context.Context, call *Call) error { return e.handler
 type Registry struct {
 	entries    map[string]*Entry
 	middleware []Middleware
-	sealed     map[string]*Entry
+
+	sealing sync.Mutex
+	sealed  map[string]*Entry
 }
 
 // New makes an empty registry.
@@ -123,8 +126,11 @@ func (r *Registry) Has(eventType string) bool {
 }
 
 // Seal ends registering and gives the entries, each handler within the
-// middleware. Registering afterwards panics. It may be called more than once.
+// middleware. Registering afterwards panics. It may be called more than once,
+// also at the same time.
 func (r *Registry) Seal() map[string]*Entry {
+	r.sealing.Lock()
+	defer r.sealing.Unlock()
 	if r.sealed != nil {
 		return r.sealed
 	}
@@ -142,6 +148,8 @@ func (r *Registry) Seal() map[string]*Entry {
 }
 
 func (r *Registry) unsealed(doing string) {
+	r.sealing.Lock()
+	defer r.sealing.Unlock()
 	if r.sealed != nil {
 		panic(fmt.Sprintf("handlers: %s after the registry is in use; register everything before", doing))
 	}

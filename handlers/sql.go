@@ -32,9 +32,9 @@ var sqlParams = map[string]func(m *Message) (any, error){
 func payloadText(m *Message) (any, error) {
 	switch {
 	case !utf8.Valid(m.Payload):
-		return nil, Permanent(fmt.Errorf("the payload of %s %s is no text (invalid UTF-8), and the statement uses @payload; use @payload_bytes for bytes", m.Type, m.ID))
+		return nil, Permanent(fmt.Errorf("the payload of %s is no text (invalid UTF-8), and the statement uses @payload; use @payload_bytes for bytes", m.Type))
 	case strings.IndexByte(string(m.Payload), 0) >= 0:
-		return nil, Permanent(fmt.Errorf("the payload of %s %s is no text (it holds a NUL byte), and the statement uses @payload; use @payload_bytes for bytes", m.Type, m.ID))
+		return nil, Permanent(fmt.Errorf("the payload of %s is no text (it holds a NUL byte), and the statement uses @payload; use @payload_bytes for bytes", m.Type))
 	}
 	return string(m.Payload), nil
 }

@@ -76,7 +76,7 @@ func (p *Processor) takeBack(conn *pgx.Conn, l *lane) {
 // giveUp makes a lane stuck whose head has used up its attempts in processes
 // that died.
 func (p *Processor) giveUp(ctx context.Context, conn *pgx.Conn, l *lane) error {
-	err := fmt.Errorf("%w: event %s was running when %d processes or connections ended", ErrCrashes, l.head().ID, l.crashes)
+	err := fmt.Errorf("%w: it was running when %d of them ended", ErrCrashes, l.crashes)
 	c := describe(err)
 	if _, err := conn.Exec(ctx, p.sql.giveUp, l.id, l.cursor, c.message, c.fingerprint); err != nil {
 		l.forget()

@@ -166,12 +166,11 @@ func TestHandlerThatNeverReturns(t *testing.T) {
 	s := setup(t)
 	s.put("Paid", 3, 3)
 	release := make(chan struct{})
-	var blocked sync.WaitGroup
+	returned := make(chan struct{})
 	reg := handlers.New()
 	handlers.On(reg, "Paid", func(ctx context.Context, tx pgx.Tx, e handlers.Event[[]byte]) error {
 		if e.ID == "Paid-1-1" && e.Attempt == 1 {
-			blocked.Add(1)
-			defer blocked.Done()
+			defer close(returned)
 			<-release
 			return nil
 		}
@@ -183,7 +182,7 @@ func TestHandlerThatNeverReturns(t *testing.T) {
 	s.run(reg, cfg)
 	s.inOrder(9)
 	close(release)
-	blocked.Wait()
+	<-returned
 	if n := one[int](s, `select attempts from inboxd.events where event_id = 'Paid-1-1'`); n != 2 {
 		t.Errorf("%d attempts, want 2", n)
 	}

@@ -58,11 +58,15 @@ func (s *scheduler) wake(ids []int64, swept bool) (added int) {
 			s.lanes[id] = l
 			added++
 		case l.place == running:
-			l.woken = true
+			l.woken = l.woken || !swept
+			l.again = true
 			continue
 		case l.place == queued:
+			l.swept = l.swept && swept
 			l.more = true
 			continue
+		default:
+			l.swept = swept
 		}
 		l.more = true
 		s.push(l)
@@ -117,7 +121,7 @@ func (s *scheduler) tryTake() []*lane {
 		}
 		s.ready[s.first] = nil
 		s.first++
-		l.place, l.woken = running, false
+		l.place, l.woken, l.again = running, false, false
 		s.began[l.id] = now
 		taken = append(taken, l)
 		if l.alone > 0 {
@@ -141,8 +145,9 @@ func (s *scheduler) put(lanes []*lane) {
 	defer s.mu.Unlock()
 	for _, l := range lanes {
 		delete(s.began, l.id)
-		if l.woken {
-			l.more, l.woken = true, false
+		if l.again {
+			l.more = true
+			l.swept = l.swept && !l.woken
 		}
 		if len(l.events) > 0 || l.more || !l.loaded {
 			s.push(l)

@@ -117,7 +117,8 @@ func (s *sweeper) dueLanes(ctx context.Context) error {
 	case len(lanes) > 0: // those that were not woken for lack of room are due still
 		s.due = time.Now().Add(20 * time.Millisecond)
 	case next != nil:
-		s.due = time.Now().Add(*next)
+		// Other processes begin backoffs, too, that end sooner.
+		s.due = time.Now().Add(min(*next, s.p.cfg.Sweep))
 	default:
 		s.due = time.Now().Add(s.p.cfg.Sweep)
 	}
@@ -129,7 +130,7 @@ func (s *sweeper) dueLanes(ctx context.Context) error {
 // everything is done.
 func (s *sweeper) sweep(ctx context.Context) error {
 	share := *s.p.share.Load()
-	found := 0
+	from, found := s.after, 0
 	for s.p.sched.room() > 0 {
 		lanes, err := s.page(ctx, share)
 		if err != nil {
@@ -148,10 +149,14 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		return nil
 	}
 	others, err := s.help(ctx, share)
-	if err == nil && s.p.cfg.UntilIdle && found == 0 && others == 0 {
-		err = s.checkIdle(ctx)
+	switch {
+	case err != nil || !s.p.cfg.UntilIdle || found+others > 0:
+		return err
+	case from > 0: // lanes may have been turned away before that
+		s.soon()
+		return nil
 	}
-	return err
+	return s.checkIdle(ctx)
 }
 
 func (s *sweeper) page(ctx context.Context, share share) ([]int64, error) {

@@ -15,9 +15,9 @@ import (
 const shareTime = 1500 * time.Millisecond
 
 // processes is W9: two and four processes, 16 workers each, against one. They run
-// already when 20,000 events of 1,000 aggregates are committed in one piece.
+// already when 60,000 events of 1,000 aggregates are committed in one piece.
 func processes(ctx context.Context, b *bench) ([]Result, error) {
-	aggregates, perLane := spread(b.events(20_000), 1000, 20)
+	aggregates, perLane := spread(b.events(60_000), 1000, 60)
 	s, err := b.newStage(ctx, aggregates, 3)
 	if err != nil {
 		return nil, err
