@@ -12,7 +12,7 @@ import (
 // hashed, so that failures of one cause have one fingerprint. The order
 // matters: what is quoted first, since ids stand in quotes.
 var variable = []*regexp.Regexp{
-	regexp.MustCompile(`\B'(?:[^'\\]|\\.)*'`), // not the apostrophe of isn't
+	regexp.MustCompile(`\B'(?:[^'\\]|\\.)*'`),   // not the apostrophe of isn't
 	regexp.MustCompile(`\([^()]*\)=\([^()]*\)`), // PostgreSQL's Key (id)=(17)
 	regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`),
 	regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?`),
