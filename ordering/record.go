@@ -199,7 +199,7 @@ func typeChain(err error) []string {
 	var types []string
 	for err != nil && len(types) < 8 {
 		types = append(types, fmt.Sprintf("%T", err))
-		switch u := err.(type) {
+		switch u := err.(type) { //nolint:errorlint // it is the chain itself that is walked
 		case interface{ Unwrap() error }:
 			err = u.Unwrap()
 		case interface{ Unwrap() []error }:

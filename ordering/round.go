@@ -89,7 +89,7 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 		if errors.Is(err, errGone) {
 			return nil
 		}
-		return p.failed(ctx, conn, lanes, err)
+		return p.failed(conn, lanes, err)
 	}
 	p.committed(t, time.Since(started))
 	return nil
@@ -120,7 +120,7 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 
 // failed sees to a turn that failed. Nothing of it was committed, and no lane
 // but the one that is to blame loses an attempt.
-func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, err error) error {
+func (p *Processor) failed(conn *pgx.Conn, lanes []*lane, err error) error {
 	var cause *turnError
 	if !errors.As(err, &cause) {
 		cause = &turnError{owner: owner{index: -1}, err: err}

@@ -1,6 +1,7 @@
 package cloudevents_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -134,7 +135,7 @@ func TestTombstonesHaveTheirDecoder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Decode(inbox.Record{Key: []byte("k")}); err != inbox.ErrIgnored {
+	if _, err := d.Decode(inbox.Record{Key: []byte("k")}); !errors.Is(err, inbox.ErrIgnored) {
 		t.Error(err)
 	}
 	if _, err := cloudevents.New(cloudevents.Config{}); err == nil {

@@ -57,7 +57,7 @@ func (d *document) handler(path string, n *yaml.Node) (h Handler, ok bool) {
 		case "sql":
 			h.SQL, good = d.statements(path+".sql", value)
 		case "webhook":
-			h.Webhook, good = d.webhook(path, value)
+			h.Webhook, good = d.webhook(path, value), false
 		default:
 			d.unknownIn(name, path, "sql", "webhook")
 		}
@@ -110,12 +110,12 @@ func statementProblem(n *yaml.Node) string {
 
 // webhook reads a webhook and refuses it, since this version has no such
 // handler; what else is wrong with it is said as well.
-func (d *document) webhook(path string, n *yaml.Node) (*Webhook, bool) {
+func (d *document) webhook(path string, n *yaml.Node) *Webhook {
 	d.problem(n, path, "%s is a webhook, but this version cannot run webhooks: use sql, ignore or a handler in Go", path)
 	path += ".webhook"
 	if n.Kind != yaml.MappingNode {
 		d.problem(n, path, "%s is %s, but it must be {url: URL, timeout: DURATION}", path, describe(n))
-		return nil, false
+		return nil
 	}
 	w := &Webhook{Timeout: webhookTimeout}
 	d.pairs(n, path+".", func(name, value *yaml.Node) {
@@ -137,7 +137,7 @@ func (d *document) webhook(path string, n *yaml.Node) (*Webhook, bool) {
 			d.problem(value, path, "%s", wrong)
 		}
 	})
-	return w, false
+	return w
 }
 
 func webhookURL(path, s string) string {

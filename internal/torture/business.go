@@ -121,7 +121,3 @@ handlers:
 	}
 	return b.String()
 }
-
-// retryTime is how long it takes, at most, until a failing event has used up its
-// attempts.
-const retryTime = attempts * 700 * time.Millisecond
