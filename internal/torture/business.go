@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // businessSQL makes what handlers write to. Nothing in it keeps an effect from
