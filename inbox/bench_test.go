@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,55 +57,56 @@ func (c *copier) rows(all []inbox.Event, at time.Time) [][]any {
 	return out
 }
 
-const benchBatch, benchBatches = 1000, 40
+const benchRows = 12_000 // a round
 
-// copyTime is the time of one COPY of the rows, and putTime that of batches of
-// Put of the same events.
-func (s *stage) copyTime(c *copier, feeds [][]inbox.Event) time.Duration {
+// copyTime is the time of one COPY of the rows, and putTime that of Put of the
+// same events, in batches, by some sessions at once.
+func (s *stage) copyTime(c *copier, all []inbox.Event) time.Duration {
 	s.t.Helper()
-	var all [][]any
-	for _, f := range feeds {
-		all = append(all, c.rows(f, time.Now())...)
-	}
+	rows := c.rows(all, time.Now())
 	started := time.Now()
-	_, err := s.pool.CopyFrom(s.t.Context(), pgx.Identifier{"copied"}, copiedColumns, pgx.CopyFromRows(all))
+	_, err := s.pool.CopyFrom(s.t.Context(), pgx.Identifier{"copied"}, copiedColumns, pgx.CopyFromRows(rows))
 	must(s.t, err)
 	return time.Since(started)
 }
 
-func (s *stage) putTime(feeds [][]inbox.Event) time.Duration {
-	s.t.Helper()
+func (s *stage) putTime(all []inbox.Event, batch, sessions int) time.Duration {
 	started := time.Now()
-	for _, f := range feeds {
-		_, err := s.store.Put(s.t.Context(), f)
-		must(s.t, err)
+	var wg sync.WaitGroup
+	for session := range sessions {
+		wg.Go(func() {
+			for part := range slices.Chunk(all[session*len(all)/sessions:(session+1)*len(all)/sessions], batch) {
+				if _, err := s.store.Put(s.t.Context(), part); err != nil {
+					s.t.Error(err)
+				}
+			}
+		})
 	}
+	wg.Wait()
 	return time.Since(started)
 }
 
 // BenchmarkPut compares storing batches of small events with one COPY of the
-// same rows into a table like inbox, with its indexes: median of rounds.
+// same rows into a table like inbox, with its indexes: medians of rounds.
 func BenchmarkPut(b *testing.B) {
-	for _, aggregates := range []int{1, 100, 1000, 100_000} {
-		b.Run(fmt.Sprintf("aggregates=%d", aggregates), func(b *testing.B) {
+	for _, shape := range []struct{ aggregates, batch, sessions int }{
+		{1, 1000, 1}, {100, 1000, 1}, {1000, 1000, 1}, {1000, 4000, 1}, {1000, 1000, 2}, {100_000, 1000, 1},
+	} {
+		b.Run(fmt.Sprintf("aggregates=%d/batch=%d/sessions=%d", shape.aggregates, shape.batch, shape.sessions), func(b *testing.B) {
 			s := setup(b)
 			s.exec(copiedTable)
 			c := &copier{lanes: map[string]int64{}, last: map[string]int64{}}
 			var copied, put []time.Duration
 			for b.Loop() {
-				var feeds [][]inbox.Event
-				for i := range benchBatches {
-					feeds = append(feeds, feed(len(put)*benchBatches+i, benchBatch, aggregates))
-				}
-				copied = append(copied, s.copyTime(c, feeds))
-				put = append(put, s.putTime(feeds))
+				all := feed(len(put), benchRows, shape.aggregates)
+				copied = append(copied, s.copyTime(c, all))
+				put = append(put, s.putTime(all, shape.batch, shape.sessions))
 			}
 			slices.Sort(copied)
 			slices.Sort(put)
 			byCopy, byPut := copied[len(copied)/2], put[len(put)/2]
-			n := float64(benchBatch * benchBatches)
-			b.ReportMetric(n/byCopy.Seconds(), "copy/s")
-			b.ReportMetric(n/byPut.Seconds(), "put/s")
+			b.ReportMetric(benchRows/byCopy.Seconds(), "copy/s")
+			b.ReportMetric(benchRows/byPut.Seconds(), "put/s")
 			b.ReportMetric(byCopy.Seconds()/byPut.Seconds(), "ratio")
 			b.ReportMetric(0, "ns/op")
 		})
