@@ -380,9 +380,8 @@ func TestTakingBackMeetsACarefulRun(t *testing.T) {
 	a.rollback()
 	done := make(chan error, 1)
 	go func() { done <- a.takeBack(late) }()
-	must(t, b.conn.PgConn().Conn().Close()) // it dies in the attempt
+	b.dies() // in the attempt
 	must(t, <-done)
-	s.until(`select not exists (select from pg_locks where locktype = 'transactionid' and pid <> pg_backend_pid())`)
 	if got := s.session(3).load(1); got.crashes != 1 {
 		t.Errorf("%d attempts are counted for the process that died, want 1", got.crashes)
 	}
@@ -495,8 +494,7 @@ func TestDueMeetsClaim(t *testing.T) {
 	if due() != 1 {
 		t.Error("a lane that is due is hidden while it runs; if its process died, nobody would find it")
 	}
-	must(t, b.conn.PgConn().Conn().Close())
-	s.until(`select not exists (select from pg_locks where locktype = 'transactionid' and pid <> pg_backend_pid())`)
+	b.dies()
 	if due() != 1 {
 		t.Error("a lane that is due was lost with the process that ran it")
 	}

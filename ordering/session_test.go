@@ -146,6 +146,14 @@ func (c *session) beginClaim(lanes ...loaded) {
 	must(c.t, c.claim(lanes...))
 }
 
+// dies closes the session's connection in the middle of what it does, and waits
+// until the server has noticed.
+func (c *session) dies() {
+	c.t.Helper()
+	must(c.t, c.conn.PgConn().Conn().Close())
+	c.s.until(`select not exists (select from pg_stat_activity where pid = $1)`, int(c.conn.PgConn().PID()))
+}
+
 // waiting runs f beside the test and answers when its session waits for a lock;
 // the channel then has f's error.
 func (c *session) waiting(f func() error) <-chan error {

@@ -199,7 +199,9 @@ func TestTenThousandLanesAtOnce(t *testing.T) {
 	}
 	_, err = s.store.Put(context.Background(), events)
 	must(t, err)
-	n, err := heard.WaitForNotification(context.Background())
+	soon, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n, err := heard.WaitForNotification(soon)
 	must(t, err)
 	if n.Payload != "*" {
 		t.Errorf("the notification is %.40q, want *", n.Payload)
