@@ -16,9 +16,16 @@ const stageSQL = `select {schema}.stage($1, $2, $3, $4, $5, $6::jsonb[], $7)`
 // just before the commit, so that a long transaction holds up no one else who
 // stores events of the same aggregates.
 //
-// The answer says what is known of each event now. Should somebody else store
-// the same id before the caller commits, that event is dropped at the commit as
-// the duplicate it then is.
+// The answer says what is known of each event now; a duplicate of what is stored,
+// or was added before, is left out at once. Should somebody else store the same id
+// before the caller commits, that event is dropped at the commit as the duplicate
+// it then is.
+//
+// The commit waits for others who are just storing events of the same aggregates,
+// each in a transaction that ends at once. In a transaction stricter than read
+// committed it fails with a serialization failure (40001) if one of them, or the
+// same event, was stored since the transaction began: run it again then. A
+// transaction with an Add cannot be prepared for a two-phase commit.
 //
 // Events are validated first; an invalid one is an error that stages nothing.
 // Any other error leaves tx failed, as an error of any statement does.

@@ -218,7 +218,7 @@ func TestTrap13LongAddHoldsUpNobody(t *testing.T) {
 	short := s.begin()
 	s.add(short, event("added short", "a"))
 	must(t, short.Commit(t.Context()))
-	s.exec(`select inboxd.open_segment()`)
+	s.openSegment()
 	must(t, long.Commit(t.Context()))
 	s.whole(6)
 	if got := s.lane("a"); got != "1:old 2:put-0 3:added short 4:added" {

@@ -58,7 +58,7 @@ func measure(t testing.TB, conn *pgx.Conn, sql string, args ...any) cost {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
 	must(t, err)
-	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	before := one[int](t, tx, touched)
 	var plan []struct {
 		Plan struct {

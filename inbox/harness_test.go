@@ -74,7 +74,10 @@ func (s *stage) exec(sql string, args ...any) {
 
 func (s *stage) openSegment() {
 	s.t.Helper()
-	s.exec(`select inboxd.open_segment()`)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, `select inboxd.open_segment()`)
+	must(s.t, err)
 }
 
 // queryer is a pool, a connection or a transaction.

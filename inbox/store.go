@@ -17,7 +17,8 @@ import (
 const DefaultSchema = "inboxd"
 
 // DB is what a Store needs of a pool or a connection; *pgxpool.Pool and
-// *pgx.Conn have it.
+// *pgx.Conn have it. Inside a transaction of the caller's, Add is what to use:
+// Put runs its own transaction again when it met another one.
 type DB interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

@@ -178,11 +178,7 @@ func TestTrap7OpeningASegmentWaitsForNoReader(t *testing.T) {
 	one[int](t, reader, `select count(*) from inboxd.inbox i join inboxd.runs using (lane_id)`)
 	one[int](t, handler, `select count(*) from inboxd.load(array[1], 16, 1000)`)
 	s.add(handler, event("added", "a"))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, `select inboxd.open_segment()`); err != nil {
-		t.Fatalf("open a segment: %v", err)
-	}
+	s.openSegment()
 	must(t, handler.Commit(t.Context()))
 	must(t, reader.Rollback(t.Context()))
 	if got := one[int](t, s.pool, `select segment from inboxd.inbox where event_id = 'added'`); got != 2 {

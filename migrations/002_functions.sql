@@ -57,8 +57,8 @@ select {{.schema}}.open_segment();
 -- stores, as in claim, or null.
 --
 -- What is looked up row by row stands in subqueries that the planner can
--- neither turn round nor hash: as joins, with a plan that was made while the
--- tables were small, they would read all of them.
+-- neither turn round nor hash. A join or a NOT EXISTS, with a plan that was made
+-- while the tables were small, may read a whole table once it is large.
 create function {{.schema}}.store(
 	names text[], nos integer[], nths integer[],
 	event_ids text[], event_types text[], sequences bigint[],
