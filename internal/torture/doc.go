@@ -1,6 +1,6 @@
 //go:build linux
 
-// Torture runs several inboxd processes under a seeded stream of events and a
+// Command torture runs several inboxd processes under a seeded stream of events and a
 // seeded schedule of faults, and then checks from the effects alone what inboxd
 // promises: nothing lost, doubled or swapped, no innocent lane held up, nothing
 // left behind.

@@ -1,0 +1,80 @@
+package ordering
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/inboxd/inboxd/internal/fault"
+)
+
+// flush sends what was gathered and reads the answers.
+func (t *turn) flush(ctx context.Context) error {
+	if len(t.batch.QueuedQueries) == 0 {
+		return nil
+	}
+	batch, owners := t.batch, t.owners
+	t.batch, t.owners = &pgx.Batch{}, nil
+	t.open = true
+	deadline := t.p.cfg.Lease + time.Duration(len(owners))*t.p.cfg.HandlerTimeout
+	limited, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	results := t.conn.SendBatch(limited, batch)
+	for i, q := range batch.QueuedQueries {
+		var err error
+		if q.Fn != nil {
+			err = protect(func() error { return q.Fn(results) })
+		} else {
+			var tag pgconn.CommandTag
+			tag, err = results.Exec()
+			if err == nil && q.SQL == "commit" && tag.String() != "COMMIT" {
+				err = errSwallowed // a failed transaction answers a commit with a rollback
+			}
+		}
+		if err != nil {
+			_ = results.Close() // repeats the error
+			return &turnError{owner: blame(err, batch, owners, i), err: err}
+		}
+	}
+	if err := results.Close(); err != nil {
+		return &turnError{owner: owner{index: -1}, err: err}
+	}
+	t.open = t.conn.PgConn().TxStatus() != 'I'
+	return nil
+}
+
+// blame finds whose statement failed. When statements are prepared, before any
+// of them runs, the error comes with the first result and names the text.
+func blame(err error, batch *pgx.Batch, owners []owner, i int) owner {
+	var preparing pgx.ErrPreprocessingBatch
+	if !errors.As(err, &preparing) {
+		return owners[i]
+	}
+	found := owner{index: -1}
+	for k, q := range batch.QueuedQueries {
+		if q.SQL != preparing.SQL() {
+			continue
+		}
+		if found.lane != nil && fault.State(err) == "" {
+			return owner{index: -1} // one of several, its arguments cannot be encoded
+		}
+		if found.lane == nil {
+			found = owners[k]
+		}
+	}
+	return found
+}
+
+// rollback ends the transaction without effect. A connection on which that
+// fails is closed: nothing may stay locked.
+func (t *turn) rollback() {
+	ctx, cancel := context.WithTimeout(context.Background(), t.p.cfg.Lease)
+	defer cancel()
+	if _, err := t.conn.Exec(ctx, "rollback; select pg_advisory_unlock_all()"); err != nil {
+		_ = t.conn.Close(ctx)
+	}
+	t.open = false
+}
