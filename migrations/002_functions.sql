@@ -4,7 +4,9 @@
 -- They are functions for two reasons: a step is one round trip, and its plans
 -- are made with scans and hash joins off. These plans are kept for as long as
 -- a connection lives; one that was made while the tables were small would
--- otherwise scan them when they are not.
+-- otherwise scan them when they are not. And they are made once: planning anew
+-- for the arrays of each call takes longer than running. What is looked up row
+-- by row stands in a subquery with a limit, so that no plan can begin at its end.
 
 -- open_segment begins a new segment: its partitions take all events stored from
 -- here on. It waits for every store() under way and holds up new ones for the
@@ -66,7 +68,7 @@ create function {{.schema}}.store(
 	topics text[], partitions integer[], offsets bigint[], process_id integer,
 	out outcomes text, out lanes bigint[])
 language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
 	current_segment integer;
 	lane_of bigint[];
@@ -180,7 +182,7 @@ create function {{.schema}}.stage(
 	event_ids text[], aggregate_ids text[], event_types text[], sequences bigint[],
 	payloads bytea[], all_headers jsonb[], occurred timestamptz[], out outcomes text)
 language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
 	mine xid8 := pg_current_xact_id();
 	staged_before text[];
@@ -228,7 +230,7 @@ end $$;
 -- another aggregate at the same moment: that event is a duplicate then.
 create function {{.schema}}.place_staged() returns trigger
 language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
 	b record;
 begin
@@ -287,17 +289,20 @@ returns table (
 	source_topic text, source_partition integer, source_offset bigint,
 	headers jsonb, payload bytea)
 language plpgsql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 begin
 	return query
 	select l.lane_id, l.aggregate_id, l.cursor, l.version, l.generation,
 		l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()),
-		l.attempts, l.crashes, l.xmax::text <> '0' and l.xmax <> l.xmin, l.state <> 'ready', l.replayed_to, l.careful_to,
+		l.attempts, l.crashes, l.traced, l.state <> 'ready', l.replayed_to, l.careful_to,
 		e.position, e.segment, e.event_id, e.event_type, e.sequence, e.occurred_at, e.received_at,
 		e.source_topic, e.source_partition, e.source_offset, e.headers,
 		case when octet_length(e.payload) <= large then e.payload end
 	from unnest(lane_ids) w(lane_id)
-	join {{.schema}}.lanes l on l.lane_id = w.lane_id
+	cross join lateral (
+		select k.*, k.xmax::text <> '0' and k.xmax <> k.xmin as traced
+		from {{.schema}}.lanes k where k.lane_id = w.lane_id limit 1
+	) l
 	left join lateral (
 		select * from {{.schema}}.inbox i
 		where i.lane_id = l.lane_id and i.segment >= l.segment and i.position > l.cursor
@@ -322,7 +327,7 @@ create function {{.schema}}.claim(
 	statement_ms integer, lock_ms integer, idle_ms integer)
 returns void
 language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
 	claimed bigint[];
 begin
@@ -332,12 +337,15 @@ begin
 		set_config('idle_in_transaction_session_timeout', idle_ms::text, true),
 		set_config('inboxd.turn', 'open', true);
 	claimed := array(
-		select l.lane_id
+		select k.lane_id
 		from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
-		join {{.schema}}.lanes l on l.lane_id = w.lane_id
-		where l.cursor = w.cursor and l.version = w.version
-			and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
-		for update of l skip locked);
+		cross join lateral (
+			select l.lane_id from {{.schema}}.lanes l
+			where l.lane_id = w.lane_id and l.cursor = w.cursor and l.version = w.version
+				and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
+			limit 1
+			for update skip locked
+		) k);
 	if cardinality(claimed) < cardinality(lane_ids) then
 		raise exception 'lane moved: of % lanes % can be claimed', cardinality(lane_ids), cardinality(claimed)
 			using errcode = 'IBX01', detail = array_to_string(
@@ -365,21 +373,22 @@ create function {{.schema}}.advance(
 	process integer, lane_ids bigint[], firsts bigint[], lasts bigint[], segments integer[], unpark bigint[])
 returns void
 language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
 	advanced integer;
 begin
 	perform {{.schema}}.in_turn(), pg_advisory_unlock_all();
 	with moved as (
 		update {{.schema}}.lanes l
-		set cursor = w.last, segment = w.segment, state = 'ready', attempts = 0, crashes = 0,
+		set cursor = lasts[array_position(lane_ids, l.lane_id)],
+			segment = segments[array_position(lane_ids, l.lane_id)],
+			state = 'ready', attempts = 0, crashes = 0,
 			next_attempt_at = null, error_message = null, error_fingerprint = null, error_at = null
-		from unnest(lane_ids, firsts, lasts, segments) w(lane_id, first, last, segment)
-		where l.lane_id = w.lane_id and l.cursor = w.first - 1
-		returning l.lane_id, l.generation, w.first, w.last, w.segment
+		where l.lane_id = any(lane_ids) and l.cursor = firsts[array_position(lane_ids, l.lane_id)] - 1
+		returning l.lane_id, l.generation, l.cursor as last, l.segment
 	)
 	insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
-	select m.lane_id, m.last, m.first, clock_timestamp(), m.generation, process, m.segment, 'r' from moved m;
+	select m.lane_id, m.last, firsts[array_position(lane_ids, m.lane_id)], clock_timestamp(), m.generation, process, m.segment, 'r' from moved m;
 	get diagnostics advanced = row_count;
 	if advanced < cardinality(lane_ids) then
 		raise exception 'lane moved under its lock: of % lanes % could advance', cardinality(lane_ids), advanced
@@ -401,7 +410,7 @@ create function {{.schema}}.begin_careful(
 	process integer, lane bigint, at_cursor bigint, at_version integer, batch integer,
 	out used integer, out careful_to bigint)
 language plpgsql
-set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
 	perform 1 from {{.schema}}.lanes l where l.lane_id = lane for update skip locked;
 	if not found then
@@ -427,7 +436,7 @@ end $$;
 -- than a second for whoever runs the lane meanwhile.
 create function {{.schema}}.end_careful(process integer, lane bigint, at_cursor bigint) returns void
 language plpgsql
-set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
 	if process is null then
 		update {{.schema}}.lanes l set crashes = 0 where l.lane_id = lane and l.cursor = at_cursor;
@@ -454,7 +463,7 @@ create function {{.schema}}.fail(
 	message text, fingerprint text, detail jsonb)
 returns void
 language plpgsql
-set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
 	used integer;
 begin
@@ -480,7 +489,7 @@ end $$;
 -- died: no transaction was left to say so.
 create function {{.schema}}.give_up(lane bigint, at_cursor bigint, message text, fingerprint text) returns void
 language plpgsql
-set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
 	update {{.schema}}.lanes l
 	set state = 'stuck', attempts = l.attempts + l.crashes, crashes = 0, next_attempt_at = null,
@@ -500,7 +509,7 @@ create function {{.schema}}.skip(
 	process integer, lane bigint, at_cursor bigint, actor text, reason text)
 returns void
 language plpgsql
-set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
 	with moved as (
 		update {{.schema}}.lanes l
@@ -532,7 +541,7 @@ end $$;
 create function {{.schema}}.settle(lane_ids bigint[],
 	out runnable bigint[], out held bigint[], out idle bigint[])
 language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
 	locked bigint[];
 begin
@@ -540,18 +549,22 @@ begin
 		select a.lane_id from {{.schema}}.aggregates a
 		where a.lane_id = any(lane_ids) for update skip locked);
 	with found as (
-		select a.lane_id, a.last_position > l.cursor as work,
+		select a.lane_id, a.row, a.last_position > l.cursor as work,
 			l.state in ('stuck', 'paused', 'waiting')
 				or (l.state = 'backoff' and l.next_attempt_at > clock_timestamp()) as held,
 			a.pending, a.parked
 		from unnest(locked) k(lane_id)
-		join {{.schema}}.aggregates a on a.lane_id = k.lane_id
-		join {{.schema}}.lanes l on l.lane_id = k.lane_id
+		cross join lateral (
+			select g.ctid as row, g.* from {{.schema}}.aggregates g where g.lane_id = k.lane_id limit 1
+		) a
+		cross join lateral (
+			select h.* from {{.schema}}.lanes h where h.lane_id = k.lane_id limit 1
+		) l
 	), changed as (
 		update {{.schema}}.aggregates a
 		set pending = f.work, parked = f.held
 		from found f
-		where a.lane_id = f.lane_id and (f.pending, f.parked) is distinct from (f.work, f.held)
+		where a.ctid = f.row and (f.pending, f.parked) is distinct from (f.work, f.held)
 	)
 	select array_agg(f.lane_id) filter (where f.work and not f.held),
 		array_agg(f.lane_id) filter (where f.held),
@@ -564,7 +577,7 @@ end $$;
 create function {{.schema}}.sweep(after bigint, share integer, shares integer, page integer)
 returns setof bigint
 language sql stable
-set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 	select a.lane_id from {{.schema}}.aggregates a
 	where a.pending and not a.parked and a.lane_id > after and a.lane_id % shares = share
 	order by a.lane_id
@@ -577,10 +590,12 @@ $$;
 create function {{.schema}}.stalled(after bigint, share integer, shares integer, page integer)
 returns table (lane_id bigint, cursor bigint)
 language sql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 	select a.lane_id, l.cursor
 	from {{.schema}}.aggregates a
-	join {{.schema}}.lanes l on l.lane_id = a.lane_id
+	cross join lateral (
+		select k.cursor from {{.schema}}.lanes k where k.lane_id = a.lane_id limit 1
+	) l
 	where a.pending and not a.parked and a.lane_id > after and a.lane_id % shares <> share
 	order by a.lane_id
 	limit page
@@ -591,7 +606,7 @@ $$;
 create function {{.schema}}.due(share integer, shares integer, page integer,
 	out lanes bigint[], out next interval)
 language plpgsql stable
-set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
 	-- One moment for both questions: no backoff can end between them.
 	moment timestamptz := clock_timestamp();
@@ -612,7 +627,7 @@ end $$;
 -- now, its attempts counted from zero. The caller has locked the lanes.
 create function {{.schema}}.release(lane_ids bigint[]) returns void
 language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 begin
 	update {{.schema}}.lanes l
 	set state = 'ready', attempts = 0, crashes = 0, next_attempt_at = null, version = l.version + 1,

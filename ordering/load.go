@@ -39,7 +39,7 @@ func (p *Processor) load(ctx context.Context, conn *pgx.Conn, lanes []*lane) err
 			rows.Close()
 			return fmt.Errorf("load %d lanes: %w", len(lanes), err)
 		}
-		if err := r.into(byID[r.laneID]); err != nil {
+		if err := r.into(byID[r.laneID], perLane); err != nil {
 			rows.Close()
 			return err
 		}
@@ -90,7 +90,7 @@ func (r *row) dest() []any {
 
 func (r *row) reset() { r.headers, r.payload = nil, nil }
 
-func (r *row) into(l *lane) error {
+func (r *row) into(l *lane, perLane int) error {
 	if l == nil {
 		return nil
 	}
@@ -123,6 +123,9 @@ func (r *row) into(l *lane) error {
 		e.Source = inbox.Source{Topic: *r.topic, Partition: *r.partition, Offset: *r.offset}
 	}
 	e.Replay = *r.position <= r.replayedTo
+	if l.events == nil {
+		l.events = make([]event, 0, min(perLane, 16))
+	}
 	l.events = append(l.events, e)
 	return nil
 }

@@ -426,10 +426,41 @@ func TestGivingUpMeetsTakingBack(t *testing.T) {
 		t.Fatalf("%d attempts are counted, want 3", got.crashes)
 	}
 	must(t, a.takeBack(l))
-	b.exec(`select inboxd.give_up(1, 0, 'died', 'died')`)
+	must(t, b.giveUp(l))
 	if state, _, _ := s.lane(1); state != "ready" {
 		t.Errorf("the lane is %s although nothing is counted any more", state)
 	}
+}
+
+// A process that lives and has counted an attempt beforehand is still at it: no
+// other counts one besides, or takes it for dead, or waits for it.
+func TestCarefulMeetsACarefulRun(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 1, 3)
+	a, b := s.session(1), s.session(2)
+	for range 2 {
+		s.exec(`insert into inboxd.processes (name) values ('alive')`)
+	}
+	l, _ := a.beginCareful(a.load(1))
+	if _, ok := b.beginCareful(b.load(1)); ok {
+		t.Error("two processes that live have counted an attempt each")
+	}
+	must(t, b.giveUp(b.load(1)))
+	if state, _, _ := s.lane(1); state != "ready" {
+		t.Fatalf("the lane is %s, for an attempt that is under way", state)
+	}
+	a.beginClaim(l)
+	b.exec(`set lock_timeout = '1s'`)
+	if err := b.giveUp(b.load(1)); err != nil {
+		t.Errorf("giving up waits for the attempt that is under way: %v", err)
+	}
+	a.rollback()
+	s.exec(`update inboxd.processes set seen_at = clock_timestamp() - interval '5 s' where process_id = 1`)
+	if _, ok := b.beginCareful(b.load(1)); !ok {
+		t.Error("the process that was not heard of for 5 s keeps the lane")
+	}
+	s.sound()
 }
 
 // What an operator skips is skipped, whatever a processor knew of it.

@@ -56,7 +56,14 @@ func (t *turn) reset() {
 	for _, sql := range resetSession {
 		t.gather(owner{index: -1}, sql)
 	}
-	for _, s := range t.settings {
-		t.gather(owner{index: -1}, "select set_config($1, $2, false)", s.name, s.value)
+	if len(t.settings) == 0 {
+		return
 	}
+	names, values := make([]string, len(t.settings)), make([]string, len(t.settings))
+	for i, s := range t.settings {
+		names[i], values[i] = s.name, s.value
+	}
+	t.gather(owner{index: -1}, restoreSettings, names, values)
 }
+
+const restoreSettings = `select set_config(name, value, false) from unnest($1::text[], $2::text[]) s(name, value)`

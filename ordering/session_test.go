@@ -120,6 +120,11 @@ func (c *session) endCareful(process *int, l loaded) error {
 	return c.try(`select inboxd.end_careful($1, $2, $3)`, process, l.lane, l.cursor)
 }
 
+// giveUp gives up a head whose attempts are used up by processes that died.
+func (c *session) giveUp(l loaded) error {
+	return c.try(`select inboxd.give_up($2, $3, 'died', 'died') where $1::integer is not null`, c.id, l.lane, l.cursor)
+}
+
 func (c *session) fail(l loaded, after *time.Duration) error {
 	return c.try(`select inboxd.fail($1, $2, $3, true, $4, 'no', 'no', null)`, c.id, l.lane, l.cursor, after)
 }
