@@ -71,12 +71,17 @@ func (s *stage) copyTime(c *copier, all []inbox.Event) time.Duration {
 }
 
 func (s *stage) putTime(all []inbox.Event, batch, sessions int) time.Duration {
+	// As with the partitions of a topic, an aggregate's events are in one session.
+	parts := make([][]inbox.Event, sessions)
+	for i, e := range all {
+		parts[i%sessions] = append(parts[i%sessions], e)
+	}
 	started := time.Now()
 	var wg sync.WaitGroup
-	for session := range sessions {
+	for _, part := range parts {
 		wg.Go(func() {
-			for part := range slices.Chunk(all[session*len(all)/sessions:(session+1)*len(all)/sessions], batch) {
-				if _, err := s.store.Put(s.t.Context(), part); err != nil {
+			for events := range slices.Chunk(part, batch) {
+				if _, err := s.store.Put(s.t.Context(), events); err != nil {
 					s.t.Error(err)
 				}
 			}

@@ -399,6 +399,19 @@ begin
 	end if;
 end $$;
 
+-- under_way says whether a process other than this one, and alive, has counted an
+-- attempt of the head that has not ended.
+create function {{.schema}}.under_way(lane bigint, at_cursor bigint, process integer) returns boolean
+language sql stable
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+	select exists (
+		select from {{.schema}}.failures f
+		join {{.schema}}.processes p on p.process_id = f.process_id
+		where f.lane_id = lane and f.position = at_cursor + 1 and f.crash
+			and f.process_id is distinct from process
+			and p.seen_at > clock_timestamp() - interval '2.5 s')
+$$;
+
 -- begin_careful counts an attempt before it runs: it is committed at once, so
 -- that a process that dies in the attempt has used it up. It answers how many
 -- attempts the head has used now, or null when the lane is not as it was loaded.
@@ -413,7 +426,7 @@ language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
 	perform 1 from {{.schema}}.lanes l where l.lane_id = lane for update skip locked;
-	if not found then
+	if not found or {{.schema}}.under_way(lane, at_cursor, process) then
 		return;
 	end if;
 	update {{.schema}}.lanes l
@@ -486,21 +499,30 @@ begin
 end $$;
 
 -- give_up makes a lane stuck whose head used up its attempts in processes that
--- died: no transaction was left to say so.
-create function {{.schema}}.give_up(lane bigint, at_cursor bigint, message text, fingerprint text) returns void
+-- died: no transaction was left to say so. It answers whether it did: an attempt
+-- that is under way, or was taken back meanwhile, speaks against it.
+create function {{.schema}}.give_up(
+	lane bigint, at_cursor bigint, message text, fingerprint text, process integer default null)
+returns boolean
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
+	perform 1 from {{.schema}}.lanes l where l.lane_id = lane for update skip locked;
+	if not found or {{.schema}}.under_way(lane, at_cursor, process) then
+		return false;
+	end if;
 	update {{.schema}}.lanes l
 	set state = 'stuck', attempts = l.attempts + l.crashes, crashes = 0, next_attempt_at = null,
 		version = l.version + 1,
 		since = clock_timestamp(), error_at = clock_timestamp(),
 		error_message = give_up.message, error_fingerprint = give_up.fingerprint
 	where l.lane_id = lane and l.cursor = at_cursor and l.crashes > 0 and l.state in ('ready', 'backoff');
-	if found then
-		update {{.schema}}.failures f set crash = false
-		where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+	if not found then
+		return false;
 	end if;
+	update {{.schema}}.failures f set crash = false
+	where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+	return true;
 end $$;
 
 -- skip passes over the head of a claimed lane and says so in the ledger and in

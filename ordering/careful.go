@@ -78,12 +78,17 @@ func (p *Processor) takeBack(conn *pgx.Conn, l *lane) {
 func (p *Processor) giveUp(ctx context.Context, conn *pgx.Conn, l *lane) error {
 	err := fmt.Errorf("%w: it was running when %d of them ended", ErrCrashes, l.crashes)
 	c := describe(err)
-	if _, err := conn.Exec(ctx, p.sql.giveUp, l.id, l.cursor, c.message, c.fingerprint); err != nil {
+	var given bool
+	if err := conn.QueryRow(ctx, p.sql.giveUp, l.id, l.cursor, c.message, c.fingerprint, p.id.Load()).Scan(&given); err != nil {
 		l.forget()
 		if fault.Of(err) == fault.Event {
 			return fmt.Errorf("give up lane %d: %w", l.id, err)
 		}
 		return outageOnly(conn, err)
+	}
+	if !given {
+		l.forgetRest()
+		return nil
 	}
 	p.report(l, &failure{position: l.cursor + 1, err: err}, verdict{stuck: true})
 	l.forgetRest()

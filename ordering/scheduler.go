@@ -180,7 +180,7 @@ func (s *scheduler) keep(mine share) {
 	defer s.mu.Unlock()
 	kept := s.ready[:0]
 	for _, l := range s.ready[s.first:] {
-		if l.id%mine.of == mine.index {
+		if l.id%mine.of == mine.index || l.stale { // what it counted is to be taken back
 			kept = append(kept, l)
 		} else {
 			delete(s.lanes, l.id)

@@ -28,7 +28,7 @@ from {schema}.load($1, $2, $3)`
 
 	beginCarefulSQL = `select used, careful_to from {schema}.begin_careful($1, $2, $3, $4, $5)`
 	endCarefulSQL   = `select {schema}.end_careful($1, $2, $3)`
-	giveUpSQL       = `select {schema}.give_up($1, $2, $3, $4)`
+	giveUpSQL       = `select {schema}.give_up($1, $2, $3, $4, $5)`
 
 	// By the primary key of one segment.
 	payloadSQL = `select payload from {schema}.inbox where lane_id = $1 and position = $2 and segment = $3`
