@@ -37,6 +37,7 @@ type options struct {
 	rate       int
 	aggregates int
 	maxRSS     int
+	patience   float64
 	broker     string
 	dir        string
 	keep       bool
@@ -52,6 +53,7 @@ func readFlags() (options, error) {
 	flag.IntVar(&o.rate, "rate", 800, "events a second")
 	flag.IntVar(&o.aggregates, "aggregates", 800, "aggregates, in all")
 	flag.IntVar(&o.maxRSS, "max-rss", 200, "the most MiB of memory of a process")
+	flag.Float64Var(&o.patience, "patience", 1, "how many times as long as promised a lane may wait, on a machine that does other things besides")
 	flag.StringVar(&o.broker, "broker", fakeBroker, "fake, the embedded broker, or a script that runs a real one: testdata/kafka-local")
 	flag.StringVar(&o.dir, "dir", "", "the directory of the run (default: a new one)")
 	flag.BoolVar(&o.keep, "keep", false, "keep the directory with the database, whatever happens")
@@ -61,6 +63,8 @@ func readFlags() (options, error) {
 		return o, fmt.Errorf("there are no arguments, but %q was given", flag.Arg(0))
 	case o.duration < 10*time.Second:
 		return o, errors.New("-duration must be at least 10s")
+	case o.patience < 1:
+		return o, errors.New("-patience must be at least 1")
 	case o.processes < 1 || o.workers < 1 || o.rate < 10 || o.aggregates < 100:
 		return o, errors.New("-processes and -workers must be at least 1, -rate 10, and -aggregates 100")
 	}

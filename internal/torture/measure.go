@@ -35,6 +35,7 @@ func (w *world) measure(f *facts) {
 		if w.overlapped(s) {
 			limit = stallLimit
 		}
+		limit = time.Duration(float64(limit) * w.opts.patience)
 		if s.recovery > limit+w.watcher.hiccupWithin(s.ref, s.ref.Add(s.recovery)) {
 			w.findings.add("stall", "%s of %s at %s: %s until %s", s.kind, s.target,
 				s.at.Sub(w.began).Round(time.Millisecond), s.recovery.Round(time.Millisecond), s.slowest)
