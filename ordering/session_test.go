@@ -22,7 +22,10 @@ type session struct {
 
 func (s *stage) session(id int) *session {
 	s.t.Helper()
-	conn, err := pgx.Connect(context.Background(), s.url)
+	config, err := pgx.ParseConfig(s.url)
+	must(s.t, err)
+	config.RuntimeParams["statement_timeout"] = "25s" // a test that waits for ever says where
+	conn, err := pgx.ConnectConfig(context.Background(), config)
 	must(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return &session{s.t, s, id, conn}
@@ -75,7 +78,7 @@ func (c *session) claim(lanes ...loaded) error {
 	for _, l := range lanes {
 		ids, cursors, versions = append(ids, l.lane), append(cursors, l.cursor), append(versions, l.version)
 	}
-	return c.try(`select inboxd.claim($1, $2, $3, $4, 0, 0, 0)`, c.id, ids, cursors, versions)
+	return c.try(`select inboxd.claim($1, $2, $3, $4, 25000, 0, 0)`, c.id, ids, cursors, versions)
 }
 
 // advance does the next n events of a claimed lane as a processor does.

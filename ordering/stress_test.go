@@ -12,7 +12,7 @@ import (
 
 const (
 	stressLanes  = 5
-	stressRounds = 12
+	stressRounds = 16
 	stressSteps  = 40
 )
 
@@ -144,7 +144,7 @@ func (p *player) turn(l loaded) bool {
 		return false
 	}
 	var err error
-	switch n := rand.IntN(22); {
+	switch n := rand.IntN(21); {
 	case n < 10:
 		err = p.advance(l, 1+rand.Int64N(int64(l.events)))
 	case n < 15:
@@ -153,7 +153,7 @@ func (p *player) turn(l loaded) bool {
 		err = p.fail(l, nil)
 	case n < 18:
 		err = p.try(`select inboxd.skip($1, $2, $3, 'handler', 'of no use')`, p.id, l.lane, l.cursor)
-	case n < 20:
+	case n < 19:
 		p.die()
 		return true
 	default:
