@@ -154,7 +154,9 @@ func (s *stage) hold() {
 func TestSlowLaneSlowsNobody(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	p := s.start(newTroubles(t).Registry, patient())
+	cfg := patient()
+	cfg.Batch = 2 // so that the slow lane comes back often while others wait
+	p := s.start(newTroubles(t).Registry, cfg)
 	r := race{s: s, p: p}
 	n := 0
 	r.run(func() {
@@ -167,6 +169,18 @@ func TestSlowLaneSlowsNobody(t *testing.T) {
 	})
 	if n == one[int](s, `select count(*) from effects where aggregate_id = 'slow'`) {
 		t.Error("the slow lane was done before the others")
+	}
+	// Those that wait for it are those that share its transactions.
+	const slowTurns = `select count(distinct xmin::text) from effects where aggregate_id = 'slow'`
+	for one[int](s, slowTurns) < 12 {
+		r.round()
+	}
+	turns := one[int](s, slowTurns)
+	shared := one[int](s, `select count(distinct s.xmin::text) from effects s join effects o on o.xmin = s.xmin
+		where s.aggregate_id = 'slow' and o.aggregate_id <> 'slow'`)
+	t.Logf("the slow lane had %d turns, %d of them with others", turns, shared)
+	if shared > 2 {
+		t.Errorf("of the slow lane's %d turns %d were shared by others, want that it runs on its own once it is known to be slow", turns, shared)
 	}
 }
 

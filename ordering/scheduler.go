@@ -92,7 +92,7 @@ func signal(c chan struct{}) {
 // take waits for lanes to run and answers some that may share a transaction, or
 // none when ctx ends. Under a light load that is one lane a worker.
 func (s *scheduler) take(ctx context.Context) []*lane {
-	for {
+	for ctx.Err() == nil {
 		if taken := s.tryTake(); len(taken) > 0 {
 			return taken
 		}
@@ -102,6 +102,7 @@ func (s *scheduler) take(ctx context.Context) []*lane {
 		case <-s.nudge:
 		}
 	}
+	return nil
 }
 
 func (s *scheduler) tryTake() []*lane {
