@@ -23,6 +23,7 @@ type NotFoundError struct {
 	Message string
 }
 
+// Error is the Message.
 func (e *NotFoundError) Error() string { return e.Message }
 
 // Is makes errors.Is(err, ErrNotFound) true.
@@ -36,6 +37,7 @@ type RefusedError struct {
 	Message string
 }
 
+// Error is the Message.
 func (e *RefusedError) Error() string { return e.Message }
 
 // Is makes errors.Is(err, ErrRefused) true.
@@ -47,6 +49,7 @@ type InvalidError struct {
 	Message string
 }
 
+// Error is the Message.
 func (e *InvalidError) Error() string { return e.Message }
 
 // Is makes errors.Is(err, ErrInvalid) true.

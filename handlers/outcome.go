@@ -50,6 +50,7 @@ type RetryAfterError struct {
 	Err   error
 }
 
+// Error is the cause's text, or how long to wait if there is no cause.
 func (e *RetryAfterError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("try again after %s", e.After)
@@ -73,6 +74,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error is "panic: " and the value; the stack is apart.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap gives the panic's value if it is an error.

@@ -25,6 +25,7 @@ type Refusal struct {
 	Detail string
 }
 
+// Error is the reason and the detail.
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Detail }
 
 // Refuse makes a Refusal.

@@ -61,8 +61,10 @@ func childMain(url string) {
 	})
 	exitOn(err)
 	go func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for p.ProcessID() == 0 {
-			time.Sleep(time.Millisecond)
+			<-tick.C
 		}
 		fmt.Println("ready", p.ProcessID())
 	}()

@@ -209,6 +209,7 @@ type CutShortError struct {
 	Events []string
 }
 
+// Error names the events.
 func (e *CutShortError) Error() string {
 	return fmt.Sprintf("%d runs were cut short and rolled back: %v", len(e.Events), e.Events)
 }

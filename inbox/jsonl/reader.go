@@ -22,6 +22,7 @@ type TooLongError struct {
 	Bytes int64
 }
 
+// Error says which line it is, and how long it may be.
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("line %d has %d bytes, more than the %d that one event can have", e.Line, e.Bytes, MaxLine)
 }

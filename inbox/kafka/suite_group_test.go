@@ -15,6 +15,8 @@ func testRebalance(b *bench) {
 	const n = 60        // times 4 partitions times 20 records
 	written := make(chan error, 1)
 	go func() {
+		spread := time.NewTicker(20 * time.Millisecond) // over the rebalances
+		defer spread.Stop()
 		for range n {
 			for p := range int32(4) {
 				records := make([]*inbox.Record, 20)
@@ -26,7 +28,7 @@ func testRebalance(b *bench) {
 					return
 				}
 			}
-			time.Sleep(20 * time.Millisecond) // spreads the writing over the rebalances
+			<-spread.C
 		}
 		written <- nil
 	}()

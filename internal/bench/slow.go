@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,8 +10,11 @@ import (
 	"github.com/inboxd/inboxd/handlers"
 )
 
-// slowness is how long the handler of W10's slow lane takes.
-const slowness = 50 * time.Millisecond
+// slowness is how long the handler of W10's slow lane takes; sleep is as long.
+const (
+	slowness = 50 * time.Millisecond
+	sleep    = "select pg_sleep(0.05)"
+)
 
 // The event types of the slow lane.
 const (
@@ -139,5 +141,5 @@ func (n *neighbours) registry() (*handlers.Registry, error) {
 		_, err = tx.Exec(ctx, debit, e.AggregateID, number)
 		return err
 	})
-	return reg, handlers.SQL(reg, slowSQL, fmt.Sprintf("select pg_sleep(%g)", slowness.Seconds()), n.s.own.debit("@aggregate_id", "@payload::bigint"))
+	return reg, handlers.SQL(reg, slowSQL, sleep, n.s.own.debit("@aggregate_id", "@payload::bigint"))
 }

@@ -83,8 +83,8 @@ func (f *facts) readEffects(ctx context.Context, w *world) error {
 }
 
 func (f *facts) readInbox(ctx context.Context, w *world, family *family) error {
-	rows, err := w.pool.Query(ctx, fmt.Sprintf(`select event_id, aggregate_id, position, received_at, occurred_at,
-		processed_at, skipped_at, attempts from %s.events`, family.name))
+	rows, err := w.pool.Query(ctx, family.in(`select event_id, aggregate_id, position, received_at, occurred_at,
+		processed_at, skipped_at, attempts from {schema}.events`))
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (f *facts) readInbox(ctx context.Context, w *world, family *family) error {
 }
 
 func (f *facts) readQuarantine(ctx context.Context, w *world, family *family) error {
-	rows, err := w.pool.Query(ctx, fmt.Sprintf(`select source_topic, source_partition, source_offset from %s.quarantine`, family.name))
+	rows, err := w.pool.Query(ctx, family.in(`select source_topic, source_partition, source_offset from {schema}.quarantine`))
 	if err != nil {
 		return err
 	}

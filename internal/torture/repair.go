@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
-	"strings"
 	"sync"
 	"time"
 )
@@ -73,10 +71,10 @@ func (w *world) repairOnce(ctx context.Context, all bool) {
 
 // stuckThough answers the lanes that are stuck at an event that is repaired.
 func (w *world) stuckThough(ctx context.Context, f *family) []string {
-	rows, err := w.pool.Query(ctx, fmt.Sprintf(`select l.aggregate_id from %[1]s.lanes l
-		join %[1]s.inbox i on i.lane_id = l.lane_id and i.position = l.cursor + 1
+	rows, err := w.pool.Query(ctx, f.in(`select l.aggregate_id from {schema}.lanes l
+		join {schema}.inbox i on i.lane_id = l.lane_id and i.position = l.cursor + 1
 		join repaired r on r.event_id = i.event_id
-		where l.state = 'stuck'`, f.name))
+		where l.state = 'stuck'`))
 	return collect(rows, err)
 }
 
@@ -84,8 +82,8 @@ func (w *world) stuckThough(ctx context.Context, f *family) []string {
 // end processes or connections: to try these again takes long, and others to run
 // beside them.
 func (w *world) stuckForGood(ctx context.Context, f *family) []string {
-	rows, err := w.pool.Query(ctx, fmt.Sprintf(
-		`select aggregate_id from %s.lanes where state = 'stuck' and error_message not like 'every attempt ended%%' order by aggregate_id limit 100`, f.name))
+	rows, err := w.pool.Query(ctx, f.in(
+		`select aggregate_id from {schema}.lanes where state = 'stuck' and error_message not like 'every attempt ended%' order by aggregate_id limit 100`))
 	return collect(rows, err)
 }
 
@@ -94,9 +92,6 @@ func (w *world) retry(ctx context.Context, f *family, aggregates ...string) erro
 	w.fixes.mu.Lock()
 	w.fixes.tried++
 	w.fixes.mu.Unlock()
-	if !w.has(ctx, "lanes", "retry") {
-		return w.retryBySQL(ctx, f, aggregates)
-	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	cmd := w.command(limited, w.opts.inboxd, f, append([]string{"lanes", "retry"}, aggregates...)...)
@@ -105,18 +100,4 @@ func (w *world) retry(ctx context.Context, f *family, aggregates ...string) erro
 		return fmt.Errorf("inboxd lanes retry %v: %w: %s", aggregates, err, bytes.TrimSpace(out))
 	}
 	return nil
-}
-
-// retryBySQL does what lanes retry does, for a binary without the command.
-func (w *world) retryBySQL(ctx context.Context, f *family, aggregates []string) error {
-	_, err := w.pool.Exec(ctx, fmt.Sprintf(`select %[1]s.release(array_agg(l.lane_id)) from (
-		select lane_id from %[1]s.lanes where aggregate_id = any($1) and state = 'stuck' order by lane_id for update) l
-		having count(*) > 0`, f.name), aggregates)
-	return err
-}
-
-// has reports whether the binary knows a command.
-func (w *world) has(ctx context.Context, words ...string) bool {
-	out, err := exec.CommandContext(ctx, w.opts.inboxd, append(words, "--help")...).Output()
-	return err == nil && bytes.Contains(out, []byte("inboxd "+strings.Join(words, " ")+" ")) // else it is the help of all
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/inboxd/inboxd/internal/postgres"
@@ -63,6 +64,11 @@ type family struct {
 	config string // the file
 	slots  []*slot
 	extra  *slot // joins and leaves
+}
+
+// in puts the family's schema into a statement.
+func (f *family) in(sql string) string {
+	return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{f.name}.Sanitize())
 }
 
 // numbers are what the report tells of.
