@@ -47,7 +47,10 @@ create table {{.schema}}.lanes (
 	error_fingerprint text,
 	error_at          timestamptz,
 	paused_by         text,
-	paused_reason     text
+	paused_reason     text,
+	paused_from       text,
+	paused_type       text collate "C",
+	edited_to         bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table {{.schema}}.lanes is
 	'The workers'' side of a lane. Every event up to cursor was processed or skipped; none after it is in a segment before segment. generation counts replays, events up to replayed_to run for another time, version counts changes from outside a turn.';
@@ -56,6 +59,9 @@ comment on column {{.schema}}.lanes.state is
 comment on column {{.schema}}.lanes.attempts is 'Failed attempts of the head since it became the head or was retried.';
 comment on column {{.schema}}.lanes.careful_to is
 	'Events up to here may have been in flight when a process died: each runs alone, its attempt counted beforehand.';
+comment on column {{.schema}}.lanes.paused_from is 'The state that a paused lane goes back to when it is resumed.';
+comment on column {{.schema}}.lanes.paused_type is 'The event type whose breaker paused the lane; null for a person''s pause.';
+comment on column {{.schema}}.lanes.edited_to is 'Payloads of events up to here may have been edited.';
 comment on column {{.schema}}.lanes.crashes is 'Attempts of the head that began, counted beforehand, and never ended.';
 
 -- The due sweep reads the lanes whose backoff ended, oldest first.
@@ -63,6 +69,47 @@ create index lanes_backoff on {{.schema}}.lanes (next_attempt_at) where state = 
 -- Operators list what is held, by state, by time and by cause.
 create index lanes_held on {{.schema}}.lanes (state, since, lane_id) where state <> 'ready';
 create index lanes_error on {{.schema}}.lanes (error_fingerprint, lane_id) where error_fingerprint is not null;
+-- When a breaker closes, the lanes that it paused are found by this one.
+create index lanes_paused_type on {{.schema}}.lanes (paused_type, lane_id) where paused_type is not null;
+
+create table {{.schema}}.breakers (
+	event_type    text collate "C" primary key,
+	opened_at     timestamptz not null default clock_timestamp(),
+	reason        text not null,
+	fingerprint   text not null,
+	next_probe_at timestamptz not null,
+	probes        integer not null default 0,
+	probing       bigint
+);
+comment on table {{.schema}}.breakers is
+	'Event types that are paused, in every process, because something their handlers depend on is down. probing is the lane that runs to find out whether it is back.';
+
+create table {{.schema}}.changes (
+	change_id   bigint generated always as identity primary key,
+	lane_id     bigint not null,
+	action      text not null check (action in ('retry', 'skip', 'replay', 'pause', 'resume')),
+	event_id    text collate "C",
+	to_position bigint,
+	actor       text not null,
+	reason      text,
+	at          timestamptz not null default clock_timestamp()
+);
+comment on table {{.schema}}.changes is
+	'Changes that operators asked for while a handler ran. They are made when it is done.';
+-- claim() looks here in each turn; the table is empty nearly always.
+create index changes_lane on {{.schema}}.changes (lane_id, change_id);
+
+create table {{.schema}}.edits (
+	lane_id  bigint not null,
+	position bigint not null,
+	payload  bytea not null,
+	actor    text not null,
+	reason   text not null,
+	at       timestamptz not null default clock_timestamp(),
+	primary key (lane_id, position)
+);
+comment on table {{.schema}}.edits is
+	'Payloads that operators put in the place of the original ones, which stay as they are in inbox.';
 
 create table {{.schema}}.inbox (
 	lane_id          bigint not null,
@@ -179,7 +226,8 @@ select i.event_id, i.aggregate_id, i.event_type, i.position, i.received_at,
 	case when r.kind = 's' then r.at end as skipped_at,
 	f.failed + (case when r.kind = 'r' then 1 else 0 end) as attempts,
 	i.occurred_at, i.sequence, i.source_topic, i.source_partition, i.source_offset,
-	i.headers, i.payload, i.lane_id, i.segment
+	i.headers, i.payload, i.lane_id, i.segment,
+	e.at as edited_at, e.payload as edited_payload
 from {{.schema}}.inbox i
 join {{.schema}}.lanes l on l.lane_id = i.lane_id
 left join lateral (
@@ -203,6 +251,7 @@ cross join lateral (
 	select count(*)::integer as failed
 	from {{.schema}}.failures
 	where lane_id = i.lane_id and position = i.position
-) f;
+) f
+left join {{.schema}}.edits e on e.lane_id = i.lane_id and e.position = i.position;
 comment on view {{.schema}}.events is
 	'Every event; processed_at is null exactly while it is unprocessed. A skipped event has both processed_at and skipped_at.';

@@ -276,8 +276,8 @@ deferrable initially deferred
 for each row execute function {{.schema}}.place_staged();
 
 -- load reads lanes and their next events, without a lock. An event's payload is
--- null when it is larger than large bytes: the reader fetches it when its turn
--- comes. traced says that the last transaction that locked the lane's row ended
+-- null when it is larger than large bytes or may have been edited: the reader
+-- fetches it by payload() when its turn comes. traced says that the last transaction that locked the lane's row ended
 -- without writing to it: a process died there, or a run was given up. (Of a row
 -- that was locked and then written by one transaction, xmax is that of xmin.)
 create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer)
@@ -297,7 +297,7 @@ begin
 		l.attempts, l.crashes, l.traced, l.state <> 'ready', l.replayed_to, l.careful_to,
 		e.position, e.segment, e.event_id, e.event_type, e.sequence, e.occurred_at, e.received_at,
 		e.source_topic, e.source_partition, e.source_offset, e.headers,
-		case when octet_length(e.payload) <= large then e.payload end
+		case when octet_length(e.payload) <= large and (l.edited_to is null or e.position > l.edited_to) then e.payload end
 	from unnest(lane_ids) w(lane_id)
 	cross join lateral (
 		select k.*, k.xmax::text <> '0' and k.xmax <> k.xmin as traced
@@ -310,6 +310,16 @@ begin
 		limit per_lane
 	) e on true;
 end $$;
+
+-- payload is what a handler gets of an event: the edited payload, if there is one.
+create function {{.schema}}.payload(lane bigint, at_position bigint, in_segment integer) returns bytea
+language sql stable
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+	select coalesce(
+		(select e.payload from {{.schema}}.edits e where e.lane_id = lane and e.position = at_position),
+		(select i.payload from {{.schema}}.inbox i
+			where i.lane_id = lane and i.position = at_position and i.segment = in_segment))
+$$;
 
 -- claim locks lanes for the transaction that runs them, if they are still as
 -- they were loaded; otherwise it fails with IBX01 and the transaction does
@@ -350,6 +360,11 @@ begin
 		raise exception 'lane moved: of % lanes % can be claimed', cardinality(lane_ids), cardinality(claimed)
 			using errcode = 'IBX01', detail = array_to_string(
 				array(select u.lane_id from unnest(lane_ids) u(lane_id) where u.lane_id <> all(claimed)), ',');
+	end if;
+	if exists (select from {{.schema}}.changes c where c.lane_id = any(lane_ids)) then
+		raise exception 'an operator''s change comes first'
+			using errcode = 'IBX04', detail = array_to_string(
+				array(select distinct c.lane_id from {{.schema}}.changes c where c.lane_id = any(lane_ids)), ',');
 	end if;
 end $$;
 
@@ -702,4 +717,397 @@ begin
 	delete from {{.schema}}.processes p
 	where p.process_id = any(process_ids) and p.seen_at < clock_timestamp() - lease;
 	return ended;
+end $$;
+
+-- who is the actor of a change as it stands on record: the database's user, and
+-- the person or program that was named, if any.
+create function {{.schema}}.who(named text) returns text
+language sql stable as $$
+	select session_user || coalesce('/' || nullif(named, ''), '')
+$$;
+
+-- change makes one change of a lane for an operator, and its row in the audit.
+-- The caller's transaction has the lane's lock. event is the head that was seen;
+-- null: whatever it is. actor is as who() gives it. It answers null when the
+-- change was made, or why not:
+--
+--	moved    the event is not the head any more
+--	nothing  there is nothing to retry, skip, replay or resume
+--	paused   the lane is paused already, or by a person, who has to resume it
+--	gone     the event to replay from is not in the inbox
+--
+-- A retry or a resume of a lane that a breaker paused closes the breaker: the
+-- operator says that what was down is back.
+create function {{.schema}}.change(
+	lane bigint, action text, event text, from_position bigint, actor text, reason text)
+returns text
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	l {{.schema}}.lanes;
+	head record;
+	from_segment integer;
+	changed {{.schema}}.lanes;
+begin
+	select * into l from {{.schema}}.lanes k where k.lane_id = lane for update;
+	select i.position, i.segment, i.event_id into head
+	from {{.schema}}.inbox i
+	where i.lane_id = lane and i.segment >= l.segment and i.position > l.cursor
+	order by i.position
+	limit 1;
+	if event is not null and head.event_id is distinct from event then
+		return 'moved';
+	end if;
+	changed := l;
+	changed.version := l.version + 1;
+	changed.since := clock_timestamp();
+
+	if action in ('retry', 'resume') and l.paused_type is not null then
+		perform {{.schema}}.close_breaker(l.paused_type, actor, reason);
+	end if;
+	case action
+	when 'retry' then
+		if l.state = 'paused' and l.paused_type is null then
+			return 'paused';
+		elsif head.position is null or l.state not in ('stuck', 'backoff', 'paused') then
+			return 'nothing';
+		end if;
+		changed.state := 'ready';
+		changed.attempts := 0;
+		changed.crashes := 0;
+	when 'pause' then
+		if l.state = 'paused' and l.paused_type is null then
+			return 'paused';
+		end if;
+		changed.paused_from := case when l.state = 'paused' then l.paused_from else l.state end;
+		changed.state := 'paused';
+		changed.paused_by := actor;
+		changed.paused_reason := reason;
+		changed.paused_type := null;
+	when 'resume' then
+		if l.state <> 'paused' then
+			return 'nothing';
+		end if;
+		changed.state := coalesce(l.paused_from, 'ready');
+	when 'skip' then
+		if head.position is null then
+			return 'nothing';
+		end if;
+		changed.cursor := head.position;
+		changed.segment := head.segment;
+	when 'replay' then
+		select i.segment into from_segment
+		from {{.schema}}.inbox i
+		where i.lane_id = lane and i.position = from_position
+		order by i.segment desc
+		limit 1;
+		if not found then
+			return 'gone';
+		elsif from_position > l.cursor then
+			return 'nothing';
+		end if;
+		changed.cursor := from_position - 1;
+		changed.segment := from_segment;
+		changed.generation := l.generation + 1;
+		changed.replayed_to := greatest(l.replayed_to, l.cursor);
+	end case;
+	if action in ('skip', 'replay') then
+		changed.attempts := 0;
+		changed.crashes := 0;
+		changed.error_message := null;
+		changed.error_fingerprint := null;
+		changed.error_at := null;
+		if l.state = 'paused' and l.paused_type is null then
+			changed.paused_from := 'ready'; -- a person's pause stays
+		else
+			changed.state := 'ready';
+		end if;
+	end if;
+	if changed.state <> 'paused' then
+		changed.paused_by := null;
+		changed.paused_reason := null;
+		changed.paused_from := null;
+		changed.paused_type := null;
+	end if;
+	if changed.state <> 'backoff' and coalesce(changed.paused_from, '') <> 'backoff' then
+		changed.next_attempt_at := null;
+	end if;
+
+	update {{.schema}}.lanes k
+	set (cursor, segment, generation, replayed_to, version, attempts, crashes, next_attempt_at, since, state,
+			error_message, error_fingerprint, error_at, paused_by, paused_reason, paused_from, paused_type)
+		= (select changed.cursor, changed.segment, changed.generation, changed.replayed_to, changed.version,
+			changed.attempts, changed.crashes, changed.next_attempt_at, changed.since, changed.state,
+			changed.error_message, changed.error_fingerprint, changed.error_at,
+			changed.paused_by, changed.paused_reason, changed.paused_from, changed.paused_type)
+	where k.lane_id = lane;
+	if action in ('retry', 'skip', 'replay') then
+		delete from {{.schema}}.failures f where f.lane_id = lane and f.position = l.cursor + 1 and f.crash;
+	end if;
+	if action = 'skip' then
+		insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
+		values (lane, head.position, head.position, clock_timestamp(), l.generation, 0, head.segment, 's');
+	end if;
+	perform 1 from {{.schema}}.aggregates a where a.lane_id = lane for update;
+	update {{.schema}}.aggregates a
+	set parked = changed.state in ('stuck', 'paused', 'waiting', 'backoff'), pending = true
+	where a.lane_id = lane;
+	insert into {{.schema}}.audit (actor, action, aggregate_id, event_id, reason, detail)
+	values (change.actor, change.action, l.aggregate_id,
+		case when action = 'replay' then (select i.event_id from {{.schema}}.inbox i
+			where i.lane_id = lane and i.position = from_position and i.segment = from_segment) else head.event_id end,
+		nullif(change.reason, ''),
+		jsonb_strip_nulls(jsonb_build_object('state', l.state, 'attempts', l.attempts + l.crashes,
+			'fingerprint', l.error_fingerprint, 'from_position', from_position,
+			'to_position', case when action = 'replay' then l.cursor end)));
+	perform pg_notify({{.channel}}, lane::text);
+	return null;
+end $$;
+
+-- request_change leaves a change for whoever runs the lane now to make when it
+-- is done.
+create function {{.schema}}.request_change(
+	lane bigint, action text, event text, from_position bigint, named text, reason text)
+returns void
+language sql as $$
+	insert into {{.schema}}.changes (lane_id, action, event_id, to_position, actor, reason)
+	values (lane, action, event, from_position, {{.schema}}.who(named), reason)
+$$;
+
+-- make_changes makes the changes that were left, in their order, of these lanes
+-- (null: of all), but for lanes that are locked. One that does not fit any more
+-- goes on record as refused. It answers the lanes.
+create function {{.schema}}.make_changes(lane_ids bigint[]) returns bigint[]
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+	lane bigint;
+	c {{.schema}}.changes;
+	why text;
+	made bigint[] := '{}';
+begin
+	for lane in
+		select x.lane_id from {{.schema}}.changes x
+		where lane_ids is null or x.lane_id = any(lane_ids)
+		group by x.lane_id
+		order by x.lane_id
+		limit 100
+	loop
+		perform 1 from {{.schema}}.lanes l where l.lane_id = lane for update skip locked;
+		continue when not found;
+		for c in select * from {{.schema}}.changes x where x.lane_id = lane order by x.change_id loop
+			why := {{.schema}}.change(lane, c.action, c.event_id, c.to_position, c.actor, c.reason);
+			if why is not null then
+				insert into {{.schema}}.audit (actor, action, aggregate_id, event_id, reason, detail)
+				select c.actor, 'refused', l.aggregate_id, c.event_id, c.reason,
+					jsonb_build_object('action', c.action, 'why', why)
+				from {{.schema}}.lanes l where l.lane_id = lane;
+			end if;
+			delete from {{.schema}}.changes x where x.change_id = c.change_id;
+		end loop;
+		made := made || lane;
+	end loop;
+	return made;
+end $$;
+
+-- edit puts another payload in the place of an event's own, while the event is
+-- unprocessed; patched null takes it back. The caller's transaction has the
+-- lane's lock. It answers null when that was done, or why not: 'gone' (there is
+-- no such event), 'processed', 'nothing' (there is no edit to take back).
+create function {{.schema}}.edit(lane bigint, at_position bigint, patched bytea, actor text, reason text)
+returns text
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+	l {{.schema}}.lanes;
+	e record;
+begin
+	select * into l from {{.schema}}.lanes k where k.lane_id = lane for update;
+	select i.event_id into e from {{.schema}}.inbox i where i.lane_id = lane and i.position = at_position limit 1;
+	if not found then
+		return 'gone';
+	elsif at_position <= l.cursor then
+		return 'processed';
+	end if;
+	if patched is null then
+		delete from {{.schema}}.edits d where d.lane_id = lane and d.position = at_position;
+		if not found then
+			return 'nothing';
+		end if;
+	else
+		insert into {{.schema}}.edits (lane_id, position, payload, actor, reason)
+		values (lane, at_position, patched, edit.actor, edit.reason)
+		on conflict (lane_id, position) do update
+		set payload = excluded.payload, actor = excluded.actor, reason = excluded.reason, at = clock_timestamp();
+	end if;
+	-- Whoever has read the payload before may not run the event with it.
+	update {{.schema}}.lanes k
+	set version = k.version + 1, edited_to = greatest(k.edited_to, at_position)
+	where k.lane_id = lane;
+	insert into {{.schema}}.audit (actor, action, aggregate_id, event_id, reason)
+	values (edit.actor, case when patched is null then 'revert' else 'edit' end, l.aggregate_id, e.event_id, edit.reason);
+	return null;
+end $$;
+
+-- A breaker is open while something that the handlers of an event type depend on
+-- is down. The type's lanes wait, paused, without using up attempts; one of them
+-- at a time is run to find out whether it is back.
+
+-- trip pauses a claimed lane whose head met the dependency that is down, and
+-- opens the breaker of the head's type, if it is not open.
+create function {{.schema}}.trip(
+	lane bigint, at_cursor bigint, of_type text, message text, fingerprint text, probe_after interval)
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+	opened boolean;
+begin
+	update {{.schema}}.lanes l
+	set state = 'paused', version = l.version + 1, crashes = 0, next_attempt_at = null,
+		since = clock_timestamp(), error_at = clock_timestamp(),
+		error_message = trip.message, error_fingerprint = trip.fingerprint,
+		paused_by = 'inboxd', paused_from = 'ready', paused_type = of_type, paused_reason = trip.message
+	where l.lane_id = lane and l.cursor = at_cursor;
+	if not found then
+		raise exception 'lane moved under its lock' using errcode = 'IBX02';
+	end if;
+	delete from {{.schema}}.failures f where f.lane_id = lane and f.position = at_cursor + 1 and f.crash;
+	insert into {{.schema}}.breakers as b (event_type, reason, fingerprint, next_probe_at)
+	values (of_type, trip.message, trip.fingerprint, clock_timestamp() + probe_after)
+	on conflict (event_type) do update
+	set probing = null, reason = excluded.reason, fingerprint = excluded.fingerprint
+	where b.probing = lane
+	returning b.xmax = 0 into opened;
+	if opened then
+		insert into {{.schema}}.audit (actor, action, aggregate_id, reason, detail)
+		select 'inboxd', 'breaker-open', l.aggregate_id, trip.message,
+			jsonb_build_object('event_type', of_type, 'fingerprint', trip.fingerprint)
+		from {{.schema}}.lanes l where l.lane_id = lane;
+	end if;
+end $$;
+
+-- hold pauses lanes whose head is of a type with an open breaker, if they are as
+-- they were loaded. It answers those that it did not pause, and that nobody else
+-- has: they are to run, for the breaker has closed or they are its probe.
+create function {{.schema}}.hold(lane_ids bigint[], cursors bigint[], versions integer[], of_type text)
+returns bigint[]
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	b {{.schema}}.breakers;
+	locked bigint[];
+begin
+	select * into b from {{.schema}}.breakers x where x.event_type = of_type for share;
+	if not found then
+		return lane_ids;
+	end if;
+	locked := array(
+		select k.lane_id
+		from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
+		cross join lateral (
+			select l.lane_id from {{.schema}}.lanes l
+			where l.lane_id = w.lane_id and l.cursor = w.cursor and l.version = w.version
+				and l.state in ('ready', 'backoff') and l.lane_id is distinct from b.probing
+			limit 1
+			for update skip locked
+		) k);
+	update {{.schema}}.lanes l
+	set state = 'paused', version = l.version + 1, next_attempt_at = null, since = clock_timestamp(),
+		error_at = clock_timestamp(), error_message = b.reason, error_fingerprint = b.fingerprint,
+		paused_by = 'inboxd', paused_from = 'ready', paused_type = of_type, paused_reason = b.reason
+	where l.lane_id = any(locked);
+	return array(select u.lane_id from unnest(lane_ids) u(lane_id) where u.lane_id = b.probing);
+end $$;
+
+-- probe gives back one lane of each breaker whose time it is: it runs, and its
+-- outcome tells whether what was down is back. The wait until the next probe
+-- doubles up to most. Only types that the process has a handler for are probed.
+create function {{.schema}}.probe(types text[], first_wait interval, most interval) returns setof bigint
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+	b {{.schema}}.breakers;
+	lane bigint;
+begin
+	for b in
+		select * from {{.schema}}.breakers x
+		where x.event_type = any(types) and x.next_probe_at <= clock_timestamp()
+		order by x.event_type
+		for update skip locked
+	loop
+		select l.lane_id into lane from {{.schema}}.lanes l
+		where l.paused_type = b.event_type
+		order by l.lane_id
+		limit 1
+		for update skip locked;
+		if not found then
+			-- All its lanes are gone: what is down shows at the next event.
+			perform {{.schema}}.close_breaker(b.event_type, 'inboxd', 'no lane waits for it');
+			continue;
+		end if;
+		-- Due at once, so that it runs even if this process dies now.
+		update {{.schema}}.lanes l
+		set state = 'backoff', next_attempt_at = clock_timestamp(), version = l.version + 1,
+			paused_by = null, paused_reason = null, paused_from = null, paused_type = null
+		where l.lane_id = lane;
+		update {{.schema}}.breakers x
+		set probing = lane, probes = x.probes + 1,
+			next_probe_at = clock_timestamp() + least(first_wait * power(2, least(x.probes + 1, 16)), most)
+		where x.event_type = b.event_type;
+		return next lane;
+	end loop;
+end $$;
+
+-- close_breaker ends the wait for a type. Its lanes are given back by go_on.
+create function {{.schema}}.close_breaker(of_type text, actor text, reason text) returns boolean
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+begin
+	delete from {{.schema}}.breakers b where b.event_type = of_type;
+	if not found then
+		return false;
+	end if;
+	insert into {{.schema}}.audit (actor, action, reason, detail)
+	values (close_breaker.actor, 'breaker-close', nullif(close_breaker.reason, ''), jsonb_build_object('event_type', of_type));
+	return true;
+end $$;
+
+-- go_on gives back lanes that a breaker paused which is closed by now, and
+-- answers how many; the caller goes on until there is none.
+create function {{.schema}}.go_on(page integer) returns integer
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	closed text := '';
+	freed bigint[];
+begin
+	-- From one type of the index to the next.
+	loop
+		select l.paused_type into closed from {{.schema}}.lanes l
+		where l.paused_type > closed
+		order by l.paused_type
+		limit 1;
+		if not found then
+			return 0;
+		end if;
+		exit when not exists (select from {{.schema}}.breakers b where b.event_type = closed);
+	end loop;
+	freed := array(
+		select l.lane_id from {{.schema}}.lanes l
+		where l.paused_type = closed
+		order by l.lane_id
+		limit page
+		for update skip locked);
+	update {{.schema}}.lanes l
+	set state = 'ready', version = l.version + 1, since = clock_timestamp(),
+		paused_by = null, paused_reason = null, paused_from = null, paused_type = null
+	where l.lane_id = any(freed);
+	perform 1 from {{.schema}}.aggregates a
+	where a.lane_id = any(freed) order by a.aggregate_id for update;
+	update {{.schema}}.aggregates a set parked = false, pending = true where a.lane_id = any(freed);
+	if cardinality(freed) > 0 then
+		perform pg_notify({{.channel}}, case when cardinality(freed) <= 300 then array_to_string(freed, ',') else '*' end);
+	end if;
+	return cardinality(freed);
 end $$;
