@@ -208,14 +208,15 @@ comment on table {{.schema}}.processes is
 create table {{.schema}}.staged (
 	xid          xid8 not null default pg_current_xact_id(),
 	ord          bigint generated always as identity,
-	event_id     text not null,
-	aggregate_id text not null,
-	event_type   text not null,
+	event_id     text collate "C" not null,
+	aggregate_id text collate "C" not null,
+	event_type   text collate "C" not null,
 	sequence     bigint,
 	payload      bytea not null,
 	headers      jsonb,
 	occurred_at  timestamptz,
-	primary key (xid, ord)
+	-- Of a transaction that adds event by event, each looks up its own id only.
+	primary key (xid, event_id)
 );
 comment on table {{.schema}}.staged is
 	'Events added inside somebody''s transaction: they get their positions just before it commits, so that a long transaction holds up no ingest.';
@@ -255,3 +256,41 @@ cross join lateral (
 left join {{.schema}}.edits e on e.lane_id = i.lane_id and e.position = i.position;
 comment on view {{.schema}}.events is
 	'Every event; processed_at is null exactly while it is unprocessed. A skipped event has both processed_at and skipped_at.';
+
+create table {{.schema}}.claims (
+	claimed_at timestamptz not null default clock_timestamp(),
+	consumer   text collate "C" not null,
+	event_id   text collate "C" not null,
+	primary key (consumer, event_id)
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+comment on table {{.schema}}.claims is
+	'Events that consumers outside of inboxd have taken effect of, one row a consumer and event, written in the transaction of the effect.';
+-- Retention deletes from the old end of this one. Rows come in the order of
+-- their times, so that an insert goes to its last page, which is in memory: some
+-- 20 bytes a row, where the primary key has 60. A brin index would be smaller,
+-- but new rows fill the room that old ones left, and its ranges would grow until
+-- they mean nothing; partitions by time cannot hold the primary key.
+create index claims_age on {{.schema}}.claims (claimed_at);
+
+create table {{.schema}}.sources (
+	consumer_group text collate "C" not null,
+	topic          text collate "C" not null,
+	partition      integer not null,
+	state          text not null,
+	position       bigint,
+	committed      bigint,
+	end_offset     bigint,
+	stored         bigint not null default 0,
+	duplicates     bigint not null default 0,
+	conflicts      bigint not null default 0,
+	quarantined    bigint not null default 0,
+	ignored        bigint not null default 0,
+	member         text,
+	process        text,
+	seen_at        timestamptz not null default clock_timestamp(),
+	error_message  text,
+	error_at       timestamptz,
+	primary key (consumer_group, topic, partition)
+) with (fillfactor = 50);
+comment on table {{.schema}}.sources is
+	'How far ingest is, one row a partition, written every few seconds by the process that reads it. What counts for ingest are the offsets that Kafka keeps; this is for people. The counts are of all processes since the row was made.';

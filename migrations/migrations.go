@@ -44,8 +44,8 @@ func Up(ctx context.Context, conn *pgx.Conn, schema string) (from, to int32, err
 		_, unlockErr := conn.Exec(context.WithoutCancel(ctx), "select pg_advisory_unlock($1)", int64(lockKey))
 		err = errors.Join(err, unlockErr)
 	}()
-	if _, err := conn.Exec(ctx, "create schema if not exists "+pgx.Identifier{schema}.Sanitize()); err != nil {
-		return 0, 0, fmt.Errorf("create schema %s: %w", schema, err)
+	if err := prepare(ctx, conn, schema); err != nil {
+		return 0, 0, err
 	}
 	m, err := migrator(ctx, conn, schema)
 	if err != nil {

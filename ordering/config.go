@@ -30,8 +30,11 @@ type Config struct {
 	// Drain is how long Run waits, after its context has ended, for what runs.
 	// Default 30 s. Negative: it does not wait.
 	Drain time.Duration
-	// Retry says when a failed head runs again.
+	// Retry says when a failed head runs again, unless its type has a policy of
+	// its own.
 	Retry Retry
+	// Breaker says when an event type is paused because a dependency is down.
+	Breaker Breaker
 	// Sweep is how often the inbox is searched for what notifications missed.
 	// Default 1 s.
 	Sweep time.Duration
@@ -72,6 +75,9 @@ func (c Config) withDefaults() Config {
 	orElse(&c.Lease, 10*time.Second)
 	orElse(&c.Drain, 30*time.Second)
 	orElse(&c.Sweep, time.Second)
+	orElse(&c.Breaker.Lanes, 5)
+	orElse(&c.Breaker.Probe, time.Second)
+	orElse(&c.Breaker.Max, 30*time.Second)
 	orElse(&c.Retry.Initial, 200*time.Millisecond)
 	orElse(&c.Retry.Max, time.Minute)
 	orElse(&c.Retry.Attempts, 10)
@@ -109,6 +115,8 @@ func (c Config) validate() error {
 	atLeast("Lease", c.Lease, 3*time.Second)
 	atLeast("Sweep", c.Sweep, 10*time.Millisecond)
 	atLeast("Retry.Initial", c.Retry.Initial, time.Millisecond)
+	atLeast("Breaker.Probe", c.Breaker.Probe, 10*time.Millisecond)
+	atLeast("Breaker.Max", c.Breaker.Max, c.Breaker.Probe)
 	atLeast("Retry.Max", c.Retry.Max, c.Retry.Initial)
 	if len(c.Schema) > 40 {
 		errs = append(errs, fmt.Errorf("the schema's name %q has %d bytes, more than 40", c.Schema, len(c.Schema)))

@@ -122,7 +122,8 @@ func effect(ctx context.Context, tx pgx.Tx, m handlers.Message) error {
 func quick() ordering.Config {
 	return ordering.Config{
 		Workers: 8, Sweep: 50 * time.Millisecond, UntilIdle: true,
-		Retry: ordering.Retry{Initial: 5 * time.Millisecond, Max: 50 * time.Millisecond, Attempts: 4},
+		Breaker: ordering.Breaker{Probe: 10 * time.Millisecond, Max: 50 * time.Millisecond},
+		Retry:   ordering.Retry{Initial: 5 * time.Millisecond, Max: 50 * time.Millisecond, Attempts: 4},
 	}
 }
 

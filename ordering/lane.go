@@ -36,6 +36,7 @@ type lane struct {
 	stale   bool     // begin_careful counted an attempt that an outage cut
 	clashes int      // conflicts with other transactions in a row
 	swept   bool     // found by the sweep rather than by a notification
+	probe   bool     // its head runs although its type is paused, to find out
 }
 
 type event struct {
@@ -55,9 +56,10 @@ const (
 // failure is a failed attempt that is still to be recorded: the transaction it
 // happened in is gone.
 type failure struct {
-	position int64
-	attempt  int // which attempt of the event it was
-	err      error
+	position  int64
+	attempt   int    // which attempt of the event it was
+	eventType string // "" if the lane's events are not known
+	err       error
 }
 
 // fail notes how an attempt of the event at the position ended.
@@ -67,6 +69,9 @@ func (l *lane) fail(position int64, err error) {
 		attempt = l.attempts + 1
 	}
 	l.failed = &failure{position: position, attempt: attempt, err: err}
+	if i := int(position - l.cursor - 1); i >= 0 && i < len(l.events) {
+		l.failed.eventType = l.events[i].Type
+	}
 }
 
 // recorded reports that the failure is on record already: the answer to its

@@ -59,20 +59,26 @@ func (p *Processor) unregister() {
 	}
 }
 
-// beat keeps the process known, learns who shares the lanes, and ends the
-// sessions of processes that are lost.
+// beat keeps the process known, learns who shares the lanes, ends the sessions of
+// processes that are lost, and tends to what no turn does.
 func (p *Processor) beat(ctx context.Context) {
-	ticker := time.NewTicker(beatEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		if err := p.beatOnce(ctx); err != nil && ctx.Err() == nil {
-			p.outage.wait(ctx, err)
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
+		case <-p.beatNow:
 		}
+		if err := p.beatOnce(ctx); err != nil && ctx.Err() == nil {
+			p.outage.wait(ctx, err)
+		}
+		next := beatEvery
+		if p.breaker.open.Load() != nil {
+			next = min(next, p.cfg.Breaker.Probe) // a probe may be due
+		}
+		timer.Reset(next)
 	}
 }
 
@@ -96,7 +102,7 @@ func (p *Processor) beatOnce(ctx context.Context) error {
 			"processes", lost, "lease", p.cfg.Lease.String(), "sessions", ended)
 	}
 	p.reshare(members)
-	return nil
+	return p.tend(limited)
 }
 
 func (p *Processor) reshare(members []int32) {

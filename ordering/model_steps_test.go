@@ -13,35 +13,21 @@ type retry struct{ Lane int }
 
 func (r retry) do(t *rapid.T, w *world) {
 	l := w.lanes[r.Lane]
-	done, err := operatorRetry(w.conn, l.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if done {
+	switch why := w.change(t, l, "retry", nil); {
+	case l.paused && why != "paused" && l.known():
+		t.Fatalf("retry of a paused lane: %q, want paused", why)
+	case l.stuck && !l.paused && why != "":
+		t.Fatalf("a stuck lane could not be retried: %s", why)
+	case why == "":
 		l.release()
-	} else if l.stuck {
-		t.Fatalf("a stuck lane could not be retried")
 	}
 }
 
-// operatorRetry locks the lane, looks whether there is anything to retry, and
-// releases it.
-func operatorRetry(db beginner, aggregate string) (done bool, err error) {
-	ctx := context.Background()
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		var lane int64
-		var state string
-		err := tx.QueryRow(ctx, `select lane_id, state from inboxd.lanes where aggregate_id = $1 for update`, aggregate).Scan(&lane, &state)
-		if errors.Is(err, pgx.ErrNoRows) || err == nil && state != "stuck" && state != "backoff" {
-			return nil
-		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `select inboxd.release(array[$1::bigint])`, lane)
-		}
-		done = err == nil
-		return err
-	})
-	return done, err
+// change makes an operator's change, and answers why not.
+func (w *world) change(t *rapid.T, l *modelLane, action string, from *int) string {
+	return ask[string](t, w, `select coalesce((select coalesce(
+		inboxd.change(lane_id, $2, null, $3, inboxd.who('operator'), 'of no use'), '')
+		from inboxd.lanes where aggregate_id = $1), 'no lane')`, l.name, action, from)
 }
 
 // skip is an operator's skip of the head of a stuck lane.
@@ -52,20 +38,54 @@ func (s skip) do(t *rapid.T, w *world) {
 	if !l.stuck {
 		return
 	}
-	ctx := context.Background()
-	err := pgx.BeginFunc(ctx, w.conn, func(tx pgx.Tx) error {
-		var lane, cursor int64
-		err := tx.QueryRow(ctx, `select lane_id, cursor from inboxd.lanes
-			where aggregate_id = $1 and state = 'stuck' for update`, l.name).Scan(&lane, &cursor)
-		if err == nil {
-			_, err = tx.Exec(ctx, `select inboxd.skip(0, $1, $2, 'operator', 'of no use')`, lane, cursor)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	if why := w.change(t, l, "skip", nil); why != "" {
+		t.Fatalf("skip: %s", why)
 	}
 	l.pass()
+}
+
+// pause is an operator's pause of a lane, resume its end.
+type pause struct{ Lane int }
+
+func (s pause) do(t *rapid.T, w *world) {
+	l := w.lanes[s.Lane]
+	want := map[bool]string{true: "paused"}[l.paused]
+	if why := w.change(t, l, "pause", nil); l.known() && why != want {
+		t.Fatalf("pause: %q, want %q", why, want)
+	}
+	l.paused = l.known()
+}
+
+type resume struct{ Lane int }
+
+func (s resume) do(t *rapid.T, w *world) {
+	l := w.lanes[s.Lane]
+	if why := w.change(t, l, "resume", nil); l.paused && why != "" {
+		t.Fatalf("resume: %s", why)
+	}
+	l.paused = false
+}
+
+// replay is an operator's replay of a lane from an event on, after the effects
+// from there on were taken back.
+type replay struct{ Lane, From int }
+
+func (s replay) do(t *rapid.T, w *world) {
+	l := w.lanes[s.Lane]
+	if s.From > l.cursor {
+		return
+	}
+	if _, err := w.conn.Exec(context.Background(), `delete from effects where aggregate_id = $1 and position >= $2`, l.name, s.From); err != nil {
+		t.Fatal(err)
+	}
+	if why := w.change(t, l, "replay", &s.From); why != "" {
+		t.Fatalf("replay from %d of %d: %s", s.From, l.cursor, why)
+	}
+	for _, e := range l.events[s.From-1 : l.cursor] {
+		e.skipped = false
+	}
+	l.cursor = s.From - 1
+	l.release()
 }
 
 // crash is a process that dies in the middle of a run of all lanes up to one:
@@ -130,4 +150,23 @@ type segment struct{}
 
 func (segment) do(t *rapid.T, w *world) {
 	ask[int](t, w, `select inboxd.open_segment()`)
+}
+
+// operatorRetry retries a lane by name, and answers whether there was anything
+// to retry.
+func operatorRetry(db beginner, aggregate string) (done bool, err error) {
+	ctx := context.Background()
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `select inboxd.change(lane_id, 'retry', null, null, 'operator', null) is null
+			from inboxd.lanes where aggregate_id = $1`, aggregate)
+		if err != nil {
+			return err
+		}
+		done, err = pgx.CollectOneRow(rows, pgx.RowTo[bool])
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return done, err
 }

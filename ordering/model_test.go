@@ -38,11 +38,15 @@ type modelLane struct {
 	events   []*modelEvent
 	cursor   int
 	stuck    bool
+	paused   bool
 	attempts int
 	crashes  int
 }
 
-func (l *modelLane) open() bool { return !l.stuck && l.cursor < len(l.events) }
+func (l *modelLane) open() bool { return !l.stuck && !l.paused && l.cursor < len(l.events) }
+
+// known reports whether the lane has a row.
+func (l *modelLane) known() bool { return len(l.events) > 0 }
 
 // place is what can be seen of a lane between two steps of a processor.
 type modelPlace struct {
@@ -51,7 +55,7 @@ type modelPlace struct {
 }
 
 func (l *modelLane) place() modelPlace {
-	p := modelPlace{cursor: l.cursor, attempts: l.attempts, stuck: l.stuck}
+	p := modelPlace{cursor: l.cursor, attempts: l.attempts, stuck: l.stuck && !l.paused}
 	if l.cursor < len(l.events) {
 		p.failed = l.events[l.cursor].failed
 	}
@@ -148,6 +152,11 @@ func genLane[S step](make func(lane int) S) *rapid.Generator[step] {
 var genStep = rapid.OneOf(genPut, genPut, genRun, genRun,
 	genLane(func(lane int) retry { return retry{lane} }),
 	genLane(func(lane int) skip { return skip{lane} }),
+	genLane(func(lane int) pause { return pause{lane} }),
+	genLane(func(lane int) resume { return resume{lane} }),
+	rapid.Custom(func(t *rapid.T) step {
+		return replay{rapid.IntRange(0, modelLanes-1).Draw(t, "lane"), rapid.IntRange(1, 6).Draw(t, "from")}
+	}),
 	genLane(func(lane int) crash { return crash{lane} }),
 	genLane(func(lane int) die { return die{lane} }),
 	genLane(func(lane int) settle { return settle{lane} }),

@@ -234,7 +234,8 @@ type run struct {
 func (r run) config() ordering.Config {
 	return ordering.Config{
 		Workers: r.Workers, Batch: r.Batch, Group: r.Group, Sweep: 10 * time.Millisecond,
-		Retry: ordering.Retry{Initial: time.Millisecond, Max: 2 * time.Millisecond, Attempts: modelAttempts},
+		Breaker: ordering.Breaker{Probe: 10 * time.Millisecond, Max: 20 * time.Millisecond},
+		Retry:   ordering.Retry{Initial: time.Millisecond, Max: 2 * time.Millisecond, Attempts: modelAttempts},
 	}
 }
 
@@ -288,11 +289,11 @@ func (r run) ended(w *world, err error) {
 
 const (
 	quietSQL = `select not exists (select from inboxd.aggregates a join inboxd.lanes l using (lane_id)
-	where a.last_position > l.cursor and l.state in ('ready', 'backoff'))`
+	where a.last_position > l.cursor and (l.state in ('ready', 'backoff') or l.paused_type is not null))`
 	openSQL = `select coalesce(string_agg(format('%s: %s, cursor %s of %s, pending %s, parked %s, attempts %s, crashes %s, next attempt in %s',
 	a.aggregate_id, l.state, l.cursor, a.last_position, a.pending, a.parked, l.attempts, l.crashes, l.next_attempt_at - clock_timestamp()), '; '), 'nothing')
 	from inboxd.aggregates a join inboxd.lanes l using (lane_id)
-	where a.last_position > l.cursor and l.state in ('ready', 'backoff')`
+	where a.last_position > l.cursor and (l.state in ('ready', 'backoff') or l.paused_type is not null)`
 )
 
 // wait waits until no lane can run any more; false: the fault came first.

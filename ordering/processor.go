@@ -28,7 +28,10 @@ type Processor struct {
 	sweeper *sweeper
 	outage  *outage
 	pace    pace
-	suspect sync.Mutex // held while the one suspect of a crash runs
+	breaker *breaker
+	types   []string      // that have a handler here
+	beatNow chan struct{} // a heartbeat is wanted at once
+	suspect sync.Mutex    // held while the one suspect of a crash runs
 	share   atomic.Pointer[share]
 	count   counters
 
@@ -91,6 +94,9 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 		pool: pool, cfg: cfg, log: cfg.Log, entries: reg.Seal(), sql: statementsFor(cfg.Schema),
 		sched:   newScheduler(cfg.Workers, cfg.Group),
 		idle:    make(chan struct{}),
+		breaker: newBreaker(cfg.Breaker.Lanes),
+		types:   reg.Types(),
+		beatNow: make(chan struct{}, 1),
 		workers: make(map[*worker]struct{}),
 	}
 	p.hard, p.abort = context.WithCancel(context.Background())

@@ -40,6 +40,7 @@ func (e *lostError) Unwrap() []error { return []error{ErrCrashes, e.err} }
 // verdict is what a failure does to the lane.
 type verdict struct {
 	skip    bool
+	pause   bool // until the breaker of the event's type closes
 	counted bool
 	stuck   bool
 	after   time.Duration // to the next attempt, unless stuck
@@ -87,18 +88,12 @@ func (r Retry) wait(n int) time.Duration {
 func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 	f := l.failed
 	v := p.judge(f.err, l.attempts)
+	if p.pauses(l, f) {
+		v = verdict{pause: true}
+	}
 	t := p.newTurn(nil, conn, []*lane{l})
 	t.begin()
-	if v.skip {
-		t.gather(owner{l, -1}, p.sql.skip, p.id.Load(), l.id, l.cursor, "handler", f.err.Error())
-	} else {
-		var after *time.Duration
-		if !v.stuck {
-			after = &v.after
-		}
-		c := describe(f.err)
-		t.gather(owner{l, -1}, p.sql.fail, p.id.Load(), l.id, l.cursor, v.counted, after, c.message, c.fingerprint, c.detail())
-	}
+	p.gatherFailure(t, l, f, v)
 	t.gather(owner{index: -1}, "commit")
 	t.reset()
 	if err := t.flush(ctx); err != nil {
@@ -114,6 +109,9 @@ func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 			return nil
 		}
 		l.forget()
+		if fault.State(err) == changeFirst {
+			return p.changeFirst(ctx, conn, []*lane{l}) // what is left of the failure is recorded after that
+		}
 		if fault.Of(err) == fault.Moved {
 			// Perhaps its own lost session still holds it; if somebody else
 			// has run the event meanwhile, the failure is dropped.
@@ -125,15 +123,44 @@ func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 	}
 	l.failed = nil
 	p.report(l, f, v)
+	p.recorded(ctx, conn, l, f, v)
+	return nil
+}
+
+// gatherFailure gathers the statement that writes the verdict down.
+func (p *Processor) gatherFailure(t *turn, l *lane, f *failure, v verdict) {
+	o, c := owner{l, -1}, describe(f.err)
+	switch {
+	case v.skip:
+		t.gather(o, p.sql.skip, p.id.Load(), l.id, l.cursor, "handler", f.err.Error())
+	case v.pause:
+		t.gather(o, p.sql.trip, l.id, l.cursor, f.eventType, c.message, c.fingerprint, p.cfg.Breaker.Probe)
+	default:
+		var after *time.Duration
+		if !v.stuck {
+			after = &v.after
+		}
+		t.gather(o, p.sql.fail, p.id.Load(), l.id, l.cursor, v.counted, after, c.message, c.fingerprint, c.detail())
+	}
+}
+
+// recorded sees to what follows from a failure that is on record.
+func (p *Processor) recorded(ctx context.Context, conn *pgx.Conn, l *lane, f *failure, v verdict) {
+	switch {
+	case v.pause:
+		l.probe = false
+		p.breaker.note(f.eventType, true)
+	case l.probe && v.counted:
+		p.probed(ctx, conn, l, f.eventType) // the handler was reached
+	}
 	l.forget()
 	if v.skip {
-		return nil // its followers run
+		return // its followers run
 	}
 	l.forgetRest()
-	if !v.stuck {
+	if !v.stuck && !v.pause {
 		p.sweeper.dueIn(v.after)
 	}
-	return nil
 }
 
 // report tells log and counters of a failure that was recorded.
@@ -148,6 +175,8 @@ func (p *Processor) report(l *lane, f *failure, v verdict) {
 		p.count.failed.Add(1)
 	}
 	switch {
+	case v.pause:
+		p.reportPause(f)
 	case v.skip:
 		p.count.skipped.Add(1)
 		p.log.Warn("event skipped by its handler", attrs...)

@@ -33,7 +33,7 @@ func (p *Processor) round(w *worker, lanes []*lane) error {
 		}
 		return err
 	}
-	var together []*lane
+	var together, held []*lane
 	for _, l := range lanes {
 		switch {
 		case l.failed != nil && l.recorded():
@@ -44,9 +44,12 @@ func (p *Processor) round(w *worker, lanes []*lane) error {
 				l.forgetRest()
 				continue
 			}
-			if l.traced || l.crashes > 0 || l.cursor < l.carefulTo {
+			switch {
+			case p.waits(l):
+				held = append(held, l)
+			case l.traced || l.crashes > 0 || l.cursor < l.carefulTo:
 				err = p.careful(ctx, w, conn, l)
-			} else {
+			default:
 				together = append(together, l)
 			}
 		default:
@@ -55,6 +58,9 @@ func (p *Processor) round(w *worker, lanes []*lane) error {
 		if err != nil || conn.IsClosed() {
 			return err // the others keep their place in the queue
 		}
+	}
+	if err := p.hold(ctx, conn, held); err != nil || conn.IsClosed() {
+		return err
 	}
 	return p.runTogether(ctx, w, conn, together)
 }
@@ -89,9 +95,13 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 		if errors.Is(err, errGone) {
 			return nil
 		}
-		return p.failed(conn, lanes, err)
+		return p.failed(ctx, conn, lanes, err)
 	}
+	probes := p.succeeded(t)
 	p.committed(t, time.Since(started))
+	for _, found := range probes {
+		p.probed(ctx, conn, found.lane, found.eventType)
+	}
 	return nil
 }
 
@@ -120,7 +130,7 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 
 // failed sees to a turn that failed. Nothing of it was committed, and no lane
 // but the one that is to blame loses an attempt.
-func (p *Processor) failed(conn *pgx.Conn, lanes []*lane, err error) error {
+func (p *Processor) failed(ctx context.Context, conn *pgx.Conn, lanes []*lane, err error) error {
 	var cause *turnError
 	if !errors.As(err, &cause) {
 		cause = &turnError{owner: owner{index: -1}, err: err}
@@ -134,6 +144,9 @@ func (p *Processor) failed(conn *pgx.Conn, lanes []*lane, err error) error {
 		p.lostConnection(lanes, err)
 		return outageOnly(conn, err)
 	case fault.Moved:
+		if fault.State(err) == changeFirst {
+			return p.changeFirst(ctx, conn, lanes)
+		}
 		p.moved(lanes, err)
 		return nil
 	case fault.Conflict:

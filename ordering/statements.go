@@ -12,6 +12,8 @@ type statements struct {
 	load, claim, advance, fail, skip       string
 	beginCareful, endCareful, giveUp       string
 	payload, settle, sweep, stalled, due   string
+	trip, hold, closeBreaker, tend         string
+	makeChanges, youngBreakers             string
 	register, unregister, heartbeat, evict string
 }
 
@@ -30,8 +32,14 @@ from {schema}.load($1, $2, $3)`
 	endCarefulSQL   = `select {schema}.end_careful($1, $2, $3)`
 	giveUpSQL       = `select {schema}.give_up($1, $2, $3, $4, $5)`
 
-	// By the primary key of one segment.
-	payloadSQL = `select payload from {schema}.inbox where lane_id = $1 and position = $2 and segment = $3`
+	payloadSQL = `select {schema}.payload($1, $2, $3)`
+
+	tripSQL          = `select {schema}.trip($1, $2, $3, $4, $5, $6)`
+	holdSQL          = `select {schema}.hold($1, $2, $3, $4)`
+	closeBreakerSQL  = `select {schema}.close_breaker($1, $2, $3)`
+	tendSQL          = `select open, probes, freed from {schema}.tend($1, $2, $3, $4)`
+	youngBreakersSQL = `select exists (select from {schema}.breakers where probes < $1)`
+	makeChangesSQL   = `select {schema}.make_changes($1)`
 
 	settleSQL  = `select runnable, held, idle from {schema}.settle($1)`
 	sweepSQL   = `select * from {schema}.sweep($1, $2, $3, $4)`
@@ -51,6 +59,7 @@ func statementsFor(schema string) statements {
 	return statements{
 		load: in(loadSQL), claim: in(claimSQL), advance: in(advanceSQL), fail: in(failSQL), skip: in(skipSQL),
 		beginCareful: in(beginCarefulSQL), endCareful: in(endCarefulSQL), giveUp: in(giveUpSQL),
+		trip: in(tripSQL), hold: in(holdSQL), closeBreaker: in(closeBreakerSQL), tend: in(tendSQL), makeChanges: in(makeChangesSQL), youngBreakers: in(youngBreakersSQL),
 		payload: in(payloadSQL), settle: in(settleSQL), sweep: in(sweepSQL), stalled: in(stalledSQL), due: in(dueSQL),
 		register: in(registerSQL), unregister: in(unregisterSQL), heartbeat: in(heartbeatSQL), evict: in(evictSQL),
 	}

@@ -203,12 +203,20 @@ func (s *sweeper) help(ctx context.Context, share share) (pending int, err error
 	return pending, nil
 }
 
+// fewProbes is how many probes an event type gets that is paused before a run
+// until idle ends without it.
+const fewProbes = 4
+
 // checkIdle ends the run if nothing can run any more: no lane is pending, and
-// none backs off.
+// none backs off, and no breaker has just opened.
 func (s *sweeper) checkIdle(ctx context.Context) error {
 	var lanes []int64
 	var next *time.Duration
 	if err := s.p.pool.QueryRow(ctx, s.p.sql.due, 0, 1, page).Scan(&lanes, &next); err != nil {
+		return err
+	}
+	var young bool
+	if err := s.p.pool.QueryRow(ctx, s.p.sql.youngBreakers, fewProbes).Scan(&young); err != nil || young {
 		return err
 	}
 	if total, _ := s.p.sched.tracked(); total == 0 && len(lanes) == 0 && next == nil && s.after == 0 {

@@ -138,6 +138,9 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	}
 	for i := 0; i < n; {
 		entry := t.p.entries[l.events[i].Type]
+		if i > 0 && t.p.breaker.isOpen(l.events[i].Type) {
+			return i, nil // it waits, as the head
+		}
 		switch {
 		case entry == nil:
 			l.fail(l.events[i].Position, fmt.Errorf("%w %q", ErrNoHandler, l.events[i].Type))

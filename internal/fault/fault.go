@@ -26,7 +26,8 @@ const (
 	Outage
 	// Conflict: two transactions met; run it again and it will do.
 	Conflict
-	// Moved: a lane was not as it had been read: somebody else ran it.
+	// Moved: a lane was not as it had been read: somebody else ran it, or an
+	// operator wants it changed.
 	Moved
 )
 
@@ -34,6 +35,7 @@ const (
 const (
 	laneMoved          = "IBX01"
 	laneMovedUnderLock = "IBX02"
+	changeFirst        = "IBX04"
 )
 
 // Of classes an error. Errors that are not of PostgreSQL or of the network are
@@ -60,7 +62,7 @@ func State(err error) string {
 
 func ofState(code string) Class {
 	switch code {
-	case laneMoved, laneMovedUnderLock:
+	case laneMoved, laneMovedUnderLock, changeFirst:
 		return Moved
 	case "40001", // serialization_failure
 		"40P01", // deadlock_detected
