@@ -126,7 +126,7 @@ func (b *breaker) succeeded(eventType string) {
 // talks to: it could not be reached, or did not answer in time. What PostgreSQL
 // says about the lane's own statements is none.
 func dependencyDown(err error) bool {
-	var timeout *timeoutError
+	var timeout *handlers.TimeoutError
 	var netErr net.Error
 	switch {
 	case fault.State(err) != "":

@@ -66,8 +66,8 @@ func TestPauseHoldsTheType(t *testing.T) {
 	if more := b.calls.Load() - calls; more > 40 {
 		t.Errorf("the bank was called %d times while it was known to be down, want probes alone", more)
 	}
-	if n := one[string](s, `select coalesce(json_agg(f)::text, '') from inboxd.failures f`); n != "" {
-		t.Errorf("attempts were counted: %s", n)
+	if n := one[int](s, `select count(*) from inboxd.failures where not crash`); n != 0 {
+		t.Errorf("%d attempts were counted, want none", n)
 	}
 	if n := one[int](s, `select count(*) from inboxd.audit where action = 'breaker-open'`); n != 1 {
 		t.Errorf("the audit has %d openings, want one", n)
@@ -79,8 +79,9 @@ func TestPauseHoldsTheType(t *testing.T) {
 		t.Errorf("an event has %d attempts, want 1", n)
 	}
 	s.until(`select not exists (select from inboxd.breakers) and not exists (select from inboxd.lanes where paused_type is not null)`)
-	if n := one[int](s, `select count(*) from inboxd.audit where action = 'breaker-close'`); n != 1 {
-		t.Errorf("the audit has %d closings, want one", n)
+	// A call that was under way when the bank opened may have paused it once more.
+	if !one[bool](s, `select count(*) filter (where action = 'breaker-close') = count(*) filter (where action = 'breaker-open') from inboxd.audit`) {
+		t.Error("the audit has not a closing for each opening")
 	}
 	s.sound()
 }

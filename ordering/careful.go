@@ -20,10 +20,11 @@ import (
 // running when it dies is the one.
 func (p *Processor) careful(ctx context.Context, w *worker, conn *pgx.Conn, l *lane) error {
 	used := l.attempts + l.crashes
-	if l.crashes > 0 && !l.stale && used >= p.cfg.Retry.Attempts {
+	attempts := p.policies.of(l.head().Type).Attempts
+	if l.crashes > 0 && !l.stale && used >= attempts {
 		return p.giveUp(ctx, conn, l)
 	}
-	if l.crashes > 0 || used+1 >= p.cfg.Retry.Attempts {
+	if l.crashes > 0 || used+1 >= attempts {
 		if !p.suspect.TryLock() {
 			l.forgetRest() // its turn comes when the other suspect is done
 			return nil
@@ -90,7 +91,9 @@ func (p *Processor) giveUp(ctx context.Context, conn *pgx.Conn, l *lane) error {
 		l.forgetRest()
 		return nil
 	}
-	p.report(l, &failure{position: l.cursor + 1, err: err}, verdict{stuck: true})
+	f := &failure{position: l.cursor + 1, err: err}
+	p.report(l, f, verdict{stuck: true})
+	p.hooks.fell(l, f, verdict{stuck: true})
 	l.forgetRest()
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/inboxd/inboxd/handlers"
 )
 
 // Config says how lanes are run. The zero Config has all defaults.
@@ -33,6 +35,9 @@ type Config struct {
 	// Retry says when a failed head runs again, unless its type has a policy of
 	// its own.
 	Retry Retry
+	// Policies are those of event types, before what they were registered with.
+	// What a policy leaves at zero is as in Retry.
+	Policies map[string]handlers.Retry
 	// Breaker says when an event type is paused because a dependency is down.
 	Breaker Breaker
 	// Sweep is how often the inbox is searched for what notifications missed.
@@ -46,21 +51,12 @@ type Config struct {
 	// Log hears of failures, stuck lanes, outages and take-overs; never of
 	// payloads. Default: nobody.
 	Log *slog.Logger
+	// Hooks hear of what happens; see StartedHook and the others.
+	Hooks []any
 	// Connect opens a connection for LISTEN, apart from the pool. Default: with
 	// the pool's own configuration. Set it when the pool leads to a pooler that
 	// cannot LISTEN.
 	Connect ConnectFunc
-}
-
-// Retry is a policy of exponential backoff with jitter.
-type Retry struct {
-	// Initial is the wait after the first failed attempt. Default 200 ms.
-	Initial time.Duration
-	// Max is the longest wait. Default 1 min.
-	Max time.Duration
-	// Attempts is how many attempts an event has before its lane is stuck.
-	// Default 10.
-	Attempts int
 }
 
 func (c Config) withDefaults() Config {
@@ -78,9 +74,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.Breaker.Lanes, 5)
 	orElse(&c.Breaker.Probe, time.Second)
 	orElse(&c.Breaker.Max, 30*time.Second)
-	orElse(&c.Retry.Initial, 200*time.Millisecond)
-	orElse(&c.Retry.Max, time.Minute)
-	orElse(&c.Retry.Attempts, 10)
+	c.Retry = c.Retry.withDefaults()
 	orElse(&c.Name, processName())
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -105,7 +99,6 @@ func (c Config) validate() error {
 	positive("Workers", c.Workers)
 	positive("Batch", c.Batch)
 	positive("Group", c.Group)
-	positive("Retry.Attempts", c.Retry.Attempts)
 	atLeast := func(name string, v, least time.Duration) {
 		if v < least {
 			errs = append(errs, fmt.Errorf("%s is %s, but must be at least %s", name, v, least))
@@ -114,12 +107,10 @@ func (c Config) validate() error {
 	atLeast("HandlerTimeout", c.HandlerTimeout, time.Millisecond)
 	atLeast("Lease", c.Lease, 3*time.Second)
 	atLeast("Sweep", c.Sweep, 10*time.Millisecond)
-	atLeast("Retry.Initial", c.Retry.Initial, time.Millisecond)
 	atLeast("Breaker.Probe", c.Breaker.Probe, 10*time.Millisecond)
 	atLeast("Breaker.Max", c.Breaker.Max, c.Breaker.Probe)
-	atLeast("Retry.Max", c.Retry.Max, c.Retry.Initial)
 	if len(c.Schema) > 40 {
 		errs = append(errs, fmt.Errorf("the schema's name %q has %d bytes, more than 40", c.Schema, len(c.Schema)))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Retry.check("Retry"))...)
 }

@@ -100,6 +100,7 @@ func (p *Processor) beatOnce(ctx context.Context) error {
 		}
 		p.log.Warn("processes were not heard of for the lease; their sessions were ended and their lanes run here",
 			"processes", lost, "lease", p.cfg.Lease.String(), "sessions", ended)
+		tell(&p.hooks, p.hooks.takenOver, func(hook TakenOverHook) { hook.TakenOver(lost, ended) })
 	}
 	p.reshare(members)
 	return p.tend(limited)

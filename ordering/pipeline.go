@@ -19,7 +19,7 @@ func (t *turn) flush(ctx context.Context) error {
 	batch, owners := t.batch, t.owners
 	t.batch, t.owners = &pgx.Batch{}, nil
 	t.open = true
-	deadline := t.p.cfg.Lease + time.Duration(len(owners))*t.p.cfg.HandlerTimeout
+	deadline := t.p.cfg.Lease + time.Duration(len(owners))*t.p.longest
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	results := t.conn.SendBatch(limited, batch)

@@ -23,17 +23,20 @@ type Processor struct {
 	entries map[string]*handlers.Entry
 	sql     statements
 
-	id      atomic.Int32 // this process's number, once it is registered
-	sched   *scheduler
-	sweeper *sweeper
-	outage  *outage
-	pace    pace
-	breaker *breaker
-	types   []string      // that have a handler here
-	beatNow chan struct{} // a heartbeat is wanted at once
-	suspect sync.Mutex    // held while the one suspect of a crash runs
-	share   atomic.Pointer[share]
-	count   counters
+	id       atomic.Int32 // this process's number, once it is registered
+	sched    *scheduler
+	sweeper  *sweeper
+	outage   *outage
+	pace     pace
+	breaker  *breaker
+	types    []string // that have a handler here
+	hooks    hooks
+	policies policies
+	longest  time.Duration // the longest that a call of a handler may take
+	beatNow  chan struct{} // a heartbeat is wanted at once
+	suspect  sync.Mutex    // held while the one suspect of a crash runs
+	share    atomic.Pointer[share]
+	count    counters
 
 	hard  context.Context // ends what runs
 	abort context.CancelFunc
@@ -83,12 +86,16 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 	if reg == nil {
 		return nil, errors.New("ordering: the registry is nil; use handlers.New()")
 	}
+	given := cfg.Log
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("ordering: %w", err)
 	}
 	if cfg.Connect == nil {
 		cfg.Connect = connectLike(pool)
+	}
+	if err := reg.Check(); err != nil {
+		return nil, fmt.Errorf("ordering: %w", err)
 	}
 	p := &Processor{
 		pool: pool, cfg: cfg, log: cfg.Log, entries: reg.Seal(), sql: statementsFor(cfg.Schema),
@@ -99,7 +106,25 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 		beatNow: make(chan struct{}, 1),
 		workers: make(map[*worker]struct{}),
 	}
-	p.hard, p.abort = context.WithCancel(context.Background())
+	var err error
+	if p.policies, err = newPolicies(cfg, p.entries); err != nil {
+		return nil, fmt.Errorf("ordering: %w", err)
+	}
+	p.hooks.p = p
+	for _, hook := range cfg.Hooks {
+		if err := p.hooks.add(hook); err != nil {
+			return nil, fmt.Errorf("ordering: %w", err)
+		}
+	}
+	p.longest = cfg.HandlerTimeout
+	for _, entry := range p.entries {
+		p.longest = max(p.longest, entry.Timeout)
+	}
+	base := context.Background()
+	if given != nil {
+		base = handlers.WithLogger(base, given)
+	}
+	p.hard, p.abort = context.WithCancel(base)
 	p.sched.eager = cfg.UntilIdle
 	p.sweeper = newSweeper(p)
 	p.outage = &outage{log: cfg.Log}

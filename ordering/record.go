@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/inboxd/inboxd/handlers"
@@ -41,45 +40,39 @@ func (e *lostError) Unwrap() []error { return []error{ErrCrashes, e.err} }
 type verdict struct {
 	skip    bool
 	pause   bool // until the breaker of the event's type closes
+	later   bool // nothing failed: the handler wants to run later
 	counted bool
 	stuck   bool
 	after   time.Duration // to the next attempt, unless stuck
 }
 
-// judge decides on an error of the head, which has used so many attempts before.
-func (p *Processor) judge(err error, used int) verdict {
-	var later *handlers.RetryAfterError
+// judge decides on a failure of the head, which has used so many attempts before.
+func (p *Processor) judge(f *failure, used int) verdict {
+	policy, err := p.policies.of(f.eventType), f.err
+	var retry *handlers.RetryAfterError
+	var later *handlers.LaterError
 	var wait *waitError
 	switch {
 	case errors.Is(err, handlers.ErrSkip):
 		return verdict{skip: true}
 	case errors.As(err, &wait):
 		return verdict{after: wait.after}
+	case errors.As(err, &later):
+		return verdict{after: later.After, later: true}
 	case errors.Is(err, ErrNoHandler), errors.Is(err, ErrGap):
 		return verdict{stuck: true}
-	case errors.Is(err, handlers.ErrPause):
-		return verdict{after: p.cfg.Retry.wait(5)}
-	case errors.Is(err, handlers.ErrPermanent), used+1 >= p.cfg.Retry.Attempts:
+	case errors.Is(err, handlers.ErrPause): // of a type that is not known any more
+		return verdict{after: policy.wait(5)}
+	case errors.Is(err, handlers.ErrPermanent), policy.permanent(err):
 		return verdict{counted: true, stuck: true}
-	case errors.As(err, &later):
-		return verdict{counted: true, after: later.After}
+	case policy.transient(err):
+		return verdict{after: policy.wait(5)}
+	case used+1 >= policy.Attempts:
+		return verdict{counted: true, stuck: true}
+	case errors.As(err, &retry):
+		return verdict{counted: true, after: retry.After}
 	}
-	return verdict{counted: true, after: p.cfg.Retry.wait(used + 1)}
-}
-
-// wait is the time to wait after the n-th failed attempt.
-func (r Retry) wait(n int) time.Duration {
-	policy := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(r.Initial),
-		backoff.WithMaxInterval(r.Max),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.25),
-		backoff.WithMaxElapsedTime(0))
-	d := policy.NextBackOff()
-	for range min(n, 64) - 1 {
-		d = policy.NextBackOff()
-	}
-	return min(d, r.Max)
+	return verdict{counted: true, after: policy.wait(used + 1)}
 }
 
 // record writes down how the head failed: its lane backs off, is stuck, or
@@ -87,7 +80,7 @@ func (r Retry) wait(n int) time.Duration {
 // down later.
 func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 	f := l.failed
-	v := p.judge(f.err, l.attempts)
+	v := p.judge(f, l.attempts)
 	if p.pauses(l, f) {
 		v = verdict{pause: true}
 	}
@@ -123,6 +116,7 @@ func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 	}
 	l.failed = nil
 	p.report(l, f, v)
+	p.hooks.fell(l, f, v)
 	p.recorded(ctx, conn, l, f, v)
 	return nil
 }
@@ -177,6 +171,8 @@ func (p *Processor) report(l *lane, f *failure, v verdict) {
 	switch {
 	case v.pause:
 		p.reportPause(f)
+	case v.later:
+		p.log.Debug("event put off by its handler", append(attrs, "next_attempt_in", v.after.Round(time.Millisecond).String())...)
 	case v.skip:
 		p.count.skipped.Add(1)
 		p.log.Warn("event skipped by its handler", attrs...)

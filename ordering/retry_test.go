@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"pgregory.net/rapid"
 
 	"github.com/inboxd/inboxd/handlers"
@@ -23,7 +24,7 @@ func TestRetryWaitsWithinBounds(t *testing.T) {
 		for i := 1; i < n && ideal < limit; i++ {
 			ideal = min(2*ideal, limit)
 		}
-		got := Retry{Initial: initial, Max: limit, Attempts: n}.wait(n)
+		got := Retry{Initial: initial, Max: limit, Attempts: n}.withDefaults().wait(n)
 		if got < ideal*74/100 || got > ideal*126/100 || got > limit {
 			t.Fatalf("the wait after attempt %d is %s, want %s within a quarter and at most %s", n, got, ideal, limit)
 		}
@@ -32,7 +33,7 @@ func TestRetryWaitsWithinBounds(t *testing.T) {
 
 func TestRetryWaitsDiffer(t *testing.T) {
 	t.Parallel()
-	r := Retry{Initial: time.Second, Max: time.Minute}
+	r := Retry{Initial: time.Second, Max: time.Minute}.withDefaults()
 	seen := map[time.Duration]bool{}
 	for range 20 {
 		seen[r.wait(3)] = true
@@ -44,10 +45,14 @@ func TestRetryWaitsDiffer(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	p := &Processor{cfg: Config{Retry: Retry{Initial: time.Second, Max: time.Minute, Attempts: 3}}}
+	p := &Processor{policies: policies{
+		common: Retry{Initial: time.Second, Max: time.Minute, Attempts: 3, Permanent: []string{"23"}, Transient: []string{"42501"}}.withDefaults(),
+		byType: map[string]Retry{"Never": {Attempts: 1}},
+	}}
 	plain := errors.New("no")
 	tests := []struct {
 		name        string
+		eventType   string
 		err         error
 		used        int
 		skip        bool
@@ -64,6 +69,11 @@ func TestJudge(t *testing.T) {
 		{name: "pause", err: handlers.Pause(plain), used: 2, least: 12 * time.Second, most: 20 * time.Second},
 		{name: "retry after", err: handlers.RetryAfter(plain, time.Hour), counted: true, least: time.Hour, most: time.Hour},
 		{name: "retry after, the last", err: handlers.RetryAfter(plain, time.Hour), used: 2, counted: true, stuck: true},
+		{name: "later", err: handlers.Later(plain, time.Hour), used: 2, least: time.Hour, most: time.Hour},
+		{name: "of a type that is never tried again", eventType: "Never", err: plain, counted: true, stuck: true},
+		{name: "permanent by its class", err: fmt.Errorf("x: %w", &pgconn.PgError{Code: "23505"}), counted: true, stuck: true},
+		{name: "transient by its state", err: &pgconn.PgError{Code: "42501"}, used: 2, least: 12 * time.Second, most: 20 * time.Second},
+		{name: "another state of its class", err: &pgconn.PgError{Code: "42P01"}, used: 2, counted: true, stuck: true},
 		{name: "no handler", err: fmt.Errorf("%w %q", ErrNoHandler, "X"), stuck: true},
 		{name: "gap", err: fmt.Errorf("%w: position 3", ErrGap), stuck: true},
 		{name: "conflict", err: &waitError{after: time.Second, err: plain}, used: 2, least: time.Second, most: time.Second},
@@ -71,7 +81,7 @@ func TestJudge(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			v := p.judge(test.err, test.used)
+			v := p.judge(&failure{err: test.err, eventType: test.eventType}, test.used)
 			if v.skip != test.skip || v.counted != test.counted || v.stuck != test.stuck || v.after < test.least || v.after > test.most {
 				t.Errorf("judged %+v, want %+v", v, test)
 			}

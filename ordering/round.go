@@ -49,6 +49,8 @@ func (p *Processor) round(w *worker, lanes []*lane) error {
 				held = append(held, l)
 			case l.traced || l.crashes > 0 || l.cursor < l.carefulTo:
 				err = p.careful(ctx, w, conn, l)
+			case p.isolation(l) != "":
+				err = p.runTogether(ctx, w, conn, []*lane{l})
 			default:
 				together = append(together, l)
 			}
@@ -91,14 +93,16 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 	}
 	started := time.Now()
 	t := p.newTurn(w, conn, lanes)
+	t.isolation = p.isolation(lanes[0])
 	if err := t.run(ctx); err != nil {
 		if errors.Is(err, errGone) {
 			return nil
 		}
 		return p.failed(ctx, conn, lanes, err)
 	}
-	probes := p.succeeded(t)
-	p.committed(t, time.Since(started))
+	probes, took := p.succeeded(t), time.Since(started)
+	p.hooks.ran(t, took)
+	p.committed(t, took)
 	for _, found := range probes {
 		p.probed(ctx, conn, found.lane, found.eventType)
 	}
@@ -184,7 +188,7 @@ func groupLimitHit(err error) bool {
 // the event's own unless our own connection or transaction had it: handlers
 // also talk to other servers.
 func (p *Processor) classify(conn *pgx.Conn, cause *turnError) fault.Class {
-	var timeout *timeoutError
+	var timeout *handlers.TimeoutError
 	if errors.As(cause.err, &timeout) {
 		return fault.Event
 	}

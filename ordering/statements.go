@@ -52,10 +52,13 @@ from {schema}.load($1, $2, $3)`
 	evictSQL      = `select {schema}.evict($1, $2)`
 )
 
+// inSchema puts the schema into a statement.
+func inSchema(sql, schema string) string {
+	return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
+}
+
 func statementsFor(schema string) statements {
-	in := func(sql string) string {
-		return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
-	}
+	in := func(sql string) string { return inSchema(sql, schema) }
 	return statements{
 		load: in(loadSQL), claim: in(claimSQL), advance: in(advanceSQL), fail: in(failSQL), skip: in(skipSQL),
 		beginCareful: in(beginCarefulSQL), endCareful: in(endCarefulSQL), giveUp: in(giveUpSQL),

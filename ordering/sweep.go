@@ -137,7 +137,9 @@ func (s *sweeper) sweep(ctx context.Context) error {
 			return err
 		}
 		found += len(lanes)
-		s.p.sched.wake(lanes, true)
+		if added := s.p.sched.wake(lanes, true); added > 0 {
+			tell(&s.p.hooks, s.p.hooks.swept, func(hook SweptHook) { hook.Swept(added) })
+		}
 		if len(lanes) < page {
 			s.after = 0
 			break

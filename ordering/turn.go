@@ -27,6 +27,25 @@ type turn struct {
 	settings []setting
 	owners   []owner // whose each gathered statement is
 	open     bool    // a transaction is open on the server
+
+	isolation pgx.TxIsoLevel // "": read committed
+}
+
+// beginSQL begins a turn's transaction.
+var beginSQL = map[pgx.TxIsoLevel]string{
+	"":                  "begin isolation level read committed",
+	pgx.ReadUncommitted: "begin isolation level read uncommitted",
+	pgx.ReadCommitted:   "begin isolation level read committed",
+	pgx.RepeatableRead:  "begin isolation level repeatable read",
+	pgx.Serializable:    "begin isolation level serializable",
+}
+
+// isolation is that of the lane's next turn: its head's.
+func (p *Processor) isolation(l *lane) pgx.TxIsoLevel {
+	if entry := p.entries[l.head().Type]; entry != nil {
+		return entry.Isolation
+	}
+	return ""
 }
 
 // plan is what a turn does for one lane: its first n events.
@@ -98,8 +117,8 @@ func (t *turn) begin() {
 	for i, l := range t.lanes {
 		ids[i], cursors[i], versions[i] = l.id, l.cursor, l.version
 	}
-	limit := t.p.limits(len(t.lanes))
-	t.gather(owner{index: -1}, "begin isolation level read committed")
+	limit := t.p.limits(t.lanes)
+	t.gather(owner{index: -1}, beginSQL[t.isolation])
 	t.gather(owner{index: -1}, t.p.sql.claim, t.p.id.Load(), ids, cursors, versions,
 		limit.statement.Milliseconds(), limit.lock.Milliseconds(), limit.idle.Milliseconds())
 }
@@ -114,9 +133,17 @@ func (t *turn) gather(o owner, sql string, args ...any) {
 // transaction of its own.
 type limits struct{ statement, lock, idle time.Duration }
 
-func (p *Processor) limits(lanes int) limits {
-	l := limits{statement: p.cfg.HandlerTimeout, idle: p.cfg.HandlerTimeout + p.cfg.Lease}
-	if lanes > 1 {
+func (p *Processor) limits(lanes []*lane) limits {
+	longest := p.cfg.HandlerTimeout
+	if p.longest > longest && len(lanes) == 1 {
+		for i := range min(len(lanes[0].events), p.cfg.Batch) {
+			if entry := p.entries[lanes[0].events[i].Type]; entry != nil {
+				longest = max(longest, entry.Timeout)
+			}
+		}
+	}
+	l := limits{statement: longest, idle: longest + p.cfg.Lease}
+	if len(lanes) > 1 {
 		l.statement = min(l.statement, time.Second)
 		l.lock = 100 * time.Millisecond
 	}
@@ -138,8 +165,8 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	}
 	for i := 0; i < n; {
 		entry := t.p.entries[l.events[i].Type]
-		if i > 0 && t.p.breaker.isOpen(l.events[i].Type) {
-			return i, nil // it waits, as the head
+		if i > 0 && (t.p.breaker.isOpen(l.events[i].Type) || entry != nil && entry.Isolation != t.isolation) {
+			return i, nil // it waits, or has a turn of its own
 		}
 		switch {
 		case entry == nil:
@@ -158,7 +185,7 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 		default:
 			count := 1
 			if entry.Form == handlers.Batched {
-				count = sameType(l.events[i:n], entry.Max)
+				count = t.p.sameEntry(l.events[i:n], entry)
 			}
 			if err := t.call(ctx, entry, l, i, count); err != nil {
 				return 0, err
@@ -169,9 +196,10 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	return n, nil
 }
 
-func sameType(events []event, limit int) int {
+// sameEntry counts the first events that one call of a batched handler may have.
+func (p *Processor) sameEntry(events []event, entry *handlers.Entry) int {
 	n := 1
-	for n < len(events) && events[n].Type == events[0].Type && (limit == 0 || n < limit) {
+	for n < len(events) && p.entries[events[n].Type] == entry && (entry.Max == 0 || n < entry.Max) {
 		n++
 	}
 	return n
@@ -182,8 +210,10 @@ func sameType(events []event, limit int) int {
 func (t *turn) queue(ctx context.Context, entry *handlers.Entry, l *lane, i int) error {
 	before := len(t.batch.QueuedQueries)
 	t.w.enter(l, l.events[i].Position)
+	messages := l.messages(i, 1)
+	t.p.hooks.starts(messages)
 	err := protect(func() error {
-		return entry.Handle(ctx, &handlers.Call{Events: l.messages(i, 1), Batch: t.batch})
+		return entry.Handle(ctx, &handlers.Call{Events: messages, Batch: t.batch})
 	})
 	if _, ok := t.w.leave(); !ok {
 		return errGone
@@ -204,11 +234,14 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 		return err
 	}
 	tx := &laneTx{conn: t.conn}
-	limited, cancel := context.WithTimeoutCause(ctx, t.p.cfg.HandlerTimeout, &timeoutError{t.p.cfg.HandlerTimeout})
+	limit := t.p.limitOf(entry)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, &handlers.TimeoutError{Limit: limit})
 	defer cancel()
 	t.w.enter(l, l.events[i].Position)
+	messages := l.messages(i, count)
+	t.p.hooks.starts(messages)
 	err := protect(func() error {
-		return entry.Handle(limited, &handlers.Call{Events: l.messages(i, count), Tx: tx})
+		return entry.Handle(limited, &handlers.Call{Events: messages, Tx: tx})
 	})
 	took, ok := t.w.leave()
 	if !ok {
@@ -227,7 +260,7 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 	}
 	if err != nil {
 		o := owner{l, i}
-		if count > 1 {
+		if count > 1 && !waits(err) {
 			o.index = -1 // one of them; which, shows when they run one by one
 		}
 		hidden := fault.State(err) == "" && t.conn.PgConn().TxStatus() == 'E'
@@ -236,10 +269,18 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 	return nil
 }
 
-type timeoutError struct{ limit time.Duration }
+// waits reports that the handler did not fail at an event, but wants to run later:
+// the first of its events waits, and the others behind it.
+func waits(err error) bool {
+	return errors.Is(err, handlers.ErrPause) || errors.Is(err, handlers.ErrLater)
+}
 
-func (e *timeoutError) Error() string {
-	return fmt.Sprintf("the handler took longer than the handler time-out of %s", e.limit)
+// limitOf is how long a call may take.
+func (p *Processor) limitOf(entry *handlers.Entry) time.Duration {
+	if entry.Timeout > 0 {
+		return entry.Timeout
+	}
+	return p.cfg.HandlerTimeout
 }
 
 // protect turns a panic into an error.

@@ -183,7 +183,7 @@ func (p *Processor) watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for _, w := range p.listWorkers() {
-			if w.overdue(p.cfg.HandlerTimeout + abortGrace) {
+			if w.overdue(p.longest + abortGrace) {
 				p.log.Error("a handler ignores its context; its connection was closed and another worker took its place")
 				p.startWorker(p.taking)
 				w.retire()
