@@ -22,6 +22,10 @@ func (a *app) registerConfigured(c *config.Config) error {
 	for _, eventType := range slices.Sorted(maps.Keys(c.Handlers)) {
 		h := c.Handlers[eventType]
 		switch {
+		case h.Retry != nil && !h.Ignore && len(h.SQL) == 0:
+			if !a.reg.Has(eventType) {
+				refuse(eventType, "handlers.%s has a retry policy, but neither sql nor a handler in Go: say what its handler is", eventType)
+			}
 		case a.reg.Has(eventType):
 			refuse(eventType, "handlers.%s is configured, but this program has a handler in Go for that event type: remove one of them", eventType)
 		case h.Ignore:

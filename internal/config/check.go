@@ -21,7 +21,11 @@ var rules = map[string]func(k key, v any) string{
 	"database.max_connections":  connections,
 	"kafka.brokers":             each("broker", broker),
 	"kafka.group":               notEmpty,
-	"kafka.topics":              each("topic", topic),
+	"kafka.topics":              each("topic", topicOrPattern),
+	"kafka.topic_refresh":       refresh,
+	"kafka.instance_id":         instanceID,
+	"kafka.max_bytes":           atLeastBytes(1 << 20),
+	"kafka.sasl.mechanism":      saslMechanism,
 	"kafka.format":              oneOf("auto", "json", "cloudevents", "debezium", "raw"),
 	"kafka.fields.event_id":     each("place", idPlace),
 	"kafka.fields.aggregate_id": each("place", place),
@@ -39,6 +43,13 @@ var rules = map[string]func(k key, v any) string{
 	"lanes.retry.initial":       atLeast(time.Millisecond),
 	"lanes.retry.max":           atLeast(time.Millisecond),
 	"lanes.retry.attempts":      between(1, math.MaxInt32),
+	"lanes.retry.multiplier":    from(1, 1000),
+	"lanes.retry.jitter":        from(0, 1),
+	"lanes.retry.permanent":     each("SQLSTATE", sqlState),
+	"lanes.retry.transient":     each("SQLSTATE", sqlState),
+	"lanes.breaker.lanes":       between(0, math.MaxInt32),
+	"lanes.breaker.probe":       atLeast(10 * time.Millisecond),
+	"lanes.breaker.max":         atLeast(10 * time.Millisecond),
 	"retention.processed":       atLeast(time.Second),
 	"admin.listen":              adminListen,
 }
@@ -57,11 +68,17 @@ func (c *Config) checkTogether(ps *problems) {
 		ps.add("", "lanes.retry.max", "lanes.retry.max is %s, but it must not be less than lanes.retry.initial, which is %s",
 			formatDuration(r.Max), formatDuration(r.Initial))
 	}
+	if b := c.Lanes.Breaker; b.Max < b.Probe {
+		ps.add("", "lanes.breaker.max", "lanes.breaker.max is %s, but it must not be less than lanes.breaker.probe, which is %s",
+			formatDuration(b.Max), formatDuration(b.Probe))
+	}
 	for _, p := range c.Kafka.Fields.EventType {
 		if strings.HasPrefix(p, tombstoneType) && c.Kafka.Tombstones != "event" {
 			ps.add("", "kafka.tombstones", "kafka.tombstones is %q, but it must be event, because kafka.fields.event_type holds %q", c.Kafka.Tombstones, shorten(p))
 		}
 	}
+	c.Kafka.TLS.check(ps)
+	c.Kafka.SASL.check(ps)
 }
 
 func (k key) refuse(v any, format string, args ...any) string {
@@ -103,6 +120,24 @@ func between(least, most int) func(key, any) string {
 		}
 		return ""
 	}
+}
+
+func from(least, most float64) func(key, any) string {
+	return func(k key, v any) string {
+		if f := v.(float64); !(f >= least && f <= most) {
+			return k.refuse(v, "it must be from %g to %g", least, most)
+		}
+		return ""
+	}
+}
+
+var statePattern = regexp.MustCompile(`^[0-9A-Z]{2}([0-9A-Z]{3})?$`)
+
+func sqlState(s string) string {
+	if !statePattern.MatchString(s) {
+		return "is five letters and digits, such as 23505, or the first two, for a class"
+	}
+	return ""
 }
 
 func atLeast(least time.Duration) func(key, any) string {

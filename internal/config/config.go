@@ -43,8 +43,23 @@ type Kafka struct {
 	Brokers []string `koanf:"brokers"`
 	// Group is the consumer group. Default: shop-inbox.
 	Group string `koanf:"group"`
-	// Topics are the topics to ingest. Default: none.
+	// Topics are the topics to ingest. One that begins with ^ is a regular
+	// expression for whole names. Default: none.
 	Topics []string `koanf:"topics"`
+	// TopicRefresh is how often the broker is asked which topics and partitions
+	// there are. Default: 10s.
+	TopicRefresh time.Duration `koanf:"topic_refresh"`
+	// InstanceID makes this process a static member of the group: one that is
+	// back within the session's time-out gets its partitions again without a
+	// rebalance. It must be another in each process. Default: none.
+	InstanceID string `koanf:"instance_id"`
+	// MaxBytes bounds the records that are read and not yet stored, over all
+	// partitions of the process. Default: 64MiB.
+	MaxBytes Bytes `koanf:"max_bytes"`
+	// TLS is how connections to the brokers are encrypted.
+	TLS TLS `koanf:"tls"`
+	// SASL is how the process says who it is.
+	SASL SASL `koanf:"sasl"`
 	// Format is auto, json, cloudevents, debezium or raw. Default: auto.
 	Format string `koanf:"format"`
 	// Fields says where each field of an event is found.
@@ -101,6 +116,21 @@ type Lanes struct {
 	Drain time.Duration `koanf:"drain"`
 	// Retry is how a failed head is tried again.
 	Retry Retry `koanf:"retry"`
+	// Breaker is when an event type is paused because what its handler depends
+	// on is down.
+	Breaker Breaker `koanf:"breaker"`
+}
+
+// Breaker is when an event type is paused.
+type Breaker struct {
+	// Lanes is how many lanes must fail as if something was down, with no
+	// success between them; 0: only a handler that says so pauses its type.
+	// Default: 5.
+	Lanes int `koanf:"lanes"`
+	// Probe is the wait before the first probe. Default: 1s.
+	Probe time.Duration `koanf:"probe"`
+	// Max is the longest wait between two probes. Default: 30s.
+	Max time.Duration `koanf:"max"`
 }
 
 // Retry is how a failed head is tried again.
@@ -109,17 +139,30 @@ type Retry struct {
 	Initial time.Duration `koanf:"initial"`
 	// Max is the longest wait. Default: 1m.
 	Max time.Duration `koanf:"max"`
+	// Multiplier is what each wait is longer by than the one before. Default: 2.
+	Multiplier float64 `koanf:"multiplier"`
+	// Jitter is how far a wait is off at random, as a share of it; 0: not at
+	// all. Default: 0.25.
+	Jitter float64 `koanf:"jitter"`
 	// Attempts is after how many attempts the lane is stuck. Default: 10.
 	Attempts int `koanf:"attempts"`
+	// Permanent are SQLSTATEs, or classes of them, that make a lane stuck at
+	// once. Default: none.
+	Permanent []string `koanf:"permanent"`
+	// Transient are SQLSTATEs, or classes of them, that use up no attempt.
+	// Default: none.
+	Transient []string `koanf:"transient"`
 }
 
-// Handler is what the configuration says about one event type: exactly one of
-// its fields is set.
+// Handler is what the configuration says about one event type: one of Ignore,
+// SQL and Webhook is set, or Retry alone for a handler in Go.
 type Handler struct {
 	// Ignore: events of this type are counted and not stored.
 	Ignore bool
 	// SQL holds the statements to run in the lane's transaction, in order.
 	SQL []string
+	// Retry is the policy of the type; nil: that of the lanes.
+	Retry *HandlerRetry
 	// Webhook is where the event is sent. It is known, and refused by this
 	// version.
 	Webhook *Webhook
@@ -161,7 +204,7 @@ func defaults() *Config {
 		Database: Database{URL: "postgres://app@localhost:5432/shop", Schema: "inboxd"},
 		Kafka: Kafka{
 			Brokers: []string{"localhost:9092"}, Group: "shop-inbox",
-			Topics: []string{}, Format: "auto",
+			Topics: []string{}, TopicRefresh: 10 * time.Second, MaxBytes: 64 << 20, Format: "auto",
 			Fields: Fields{
 				EventID:     []string{"header:id", "$.eventId"},
 				AggregateID: []string{"key", "$.orderId"},
@@ -174,7 +217,9 @@ func defaults() *Config {
 		Lanes: Lanes{
 			Workers: 16, Batch: 16, Order: "position",
 			HandlerTimeout: 30 * time.Second, Lease: 10 * time.Second, Drain: 30 * time.Second,
-			Retry: Retry{Initial: 200 * time.Millisecond, Max: time.Minute, Attempts: 10},
+			Retry: Retry{Initial: 200 * time.Millisecond, Max: time.Minute, Multiplier: 2, Jitter: 0.25, Attempts: 10,
+				Permanent: []string{}, Transient: []string{}},
+			Breaker: Breaker{Lanes: 5, Probe: time.Second, Max: 30 * time.Second},
 		},
 		Handlers:  map[string]Handler{},
 		Retention: Retention{Processed: 168 * time.Hour},
@@ -192,6 +237,7 @@ func (c *Config) complete() {
 func (c *Config) Redacted() *Config {
 	r := *c
 	r.Database = c.Database.redacted()
+	r.Kafka.SASL = c.Kafka.SASL.redacted()
 	r.Handlers = make(map[string]Handler, len(c.Handlers))
 	for name, h := range c.Handlers {
 		h.SQL = slices.Clone(h.SQL)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	handlerForms   = "ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}"
+	handlerForms   = "ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}, with retry or without"
 	webhookTimeout = 5 * time.Second
 )
 
@@ -51,19 +51,23 @@ func (d *document) handler(path string, n *yaml.Node) (h Handler, ok bool) {
 	}
 	ok, found := true, 0
 	d.pairs(n, path+".", func(name, value *yaml.Node) {
-		found++
+		if name.Value != "retry" {
+			found++
+		}
 		good := false
 		switch value = resolve(value); name.Value {
+		case "retry":
+			h.Retry, good = d.retry(path+".retry", value)
 		case "sql":
 			h.SQL, good = d.statements(path+".sql", value)
 		case "webhook":
 			h.Webhook, good = d.webhook(path, value), false
 		default:
-			d.unknownIn(name, path, "sql", "webhook")
+			d.unknownIn(name, path, "sql", "webhook", "retry")
 		}
 		ok = ok && good
 	})
-	if found != 1 {
+	if found > 1 || found == 0 && h.Retry == nil && ok {
 		d.problem(n, path, "%s has %d keys, but it must be %s", path, found, handlerForms)
 		return h, false
 	}

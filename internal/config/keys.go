@@ -26,10 +26,16 @@ const (
 	number
 	duration
 	list
+	truth
+	size
+	fraction
 )
 
 func (k kind) String() string {
-	return [...]string{"a text", "a whole number", "a duration with its unit, such as 200ms, 30s or 168h", "a list"}[k]
+	return [...]string{
+		"a text", "a whole number", "a duration with its unit, such as 200ms, 30s or 168h", "a list",
+		"true or false", "a number of bytes, such as 64MiB", "a number, such as 1.5",
+	}[k]
 }
 
 // knownKeys are the keys in the order of Config's fields; sections are what
@@ -78,13 +84,19 @@ func kindOf(t reflect.Type) kind {
 		return number
 	case reflect.TypeFor[[]string]():
 		return list
+	case reflect.TypeFor[bool]():
+		return truth
+	case reflect.TypeFor[Bytes]():
+		return size
+	case reflect.TypeFor[float64]():
+		return fraction
 	default:
 		return text
 	}
 }
 
-// value is the key's value in c: a string, an int, a time.Duration or a
-// []string.
+// value is the key's value in c: a string, an int, a time.Duration, a []string,
+// a bool, Bytes or a float64.
 func (k key) value(c *Config) any {
 	return reflect.ValueOf(c).Elem().FieldByIndex(k.index).Interface()
 }

@@ -110,7 +110,10 @@ func TestNothingSaidIsDefault(t *testing.T) {
 	}
 	c := config.Default()
 	equal(t, c.Database.MaxConnections, 22)
-	equal(t, c.Lanes.Retry, config.Retry{Initial: 200 * time.Millisecond, Max: time.Minute, Attempts: 10})
+	equal(t, c.Lanes.Retry, config.Retry{
+		Initial: 200 * time.Millisecond, Max: time.Minute, Multiplier: 2, Jitter: 0.25, Attempts: 10,
+		Permanent: []string{}, Transient: []string{},
+	})
 }
 
 func TestConnectionsFollowWorkers(t *testing.T) {
@@ -189,8 +192,14 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 		"kafka.fields.event_type": "header:t", "kafka.fields.sequence": "header:s", "kafka.fields.occurred_at": "$.at",
 		"kafka.tombstones": "event", "kafka.start": "2026-01-31T12:00:00Z", "lanes.workers": "1", "lanes.batch": "2",
 		"lanes.order": "position", "lanes.handler_timeout": "1s", "lanes.lease": "2s", "lanes.drain": "3s",
+		"lanes.retry.multiplier": "1.5", "lanes.retry.jitter": "0", "lanes.retry.permanent": "23,22012", "lanes.retry.transient": "42501",
+		"lanes.breaker.lanes": "7", "lanes.breaker.probe": "8s", "lanes.breaker.max": "9s",
 		"lanes.retry.initial": "4ms", "lanes.retry.max": "5m", "lanes.retry.attempts": "6",
 		"retention.processed": "7h", "admin.listen": "",
+		"kafka.topic_refresh": "1s", "kafka.instance_id": "i-1", "kafka.max_bytes": "3MiB",
+		"kafka.tls.enabled": "true", "kafka.tls.ca_file": "ca", "kafka.tls.cert_file": "c", "kafka.tls.key_file": "k",
+		"kafka.tls.server_name": "n", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.user": "u",
+		"kafka.sasl.password_file": "p", "kafka.sasl.password": "pw", "kafka.sasl.token_file": "",
 	}
 	var environ []string
 	for key, name := range config.Variables() {
@@ -205,6 +214,9 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 	want.Database = config.Database{URL: "postgres://u@h/d", Schema: "s", MaxConnections: 9}
 	want.Kafka = config.Kafka{
 		Brokers: []string{"a:1", "b:2"}, Group: "g", Topics: []string{"t"}, Format: "raw",
+		TopicRefresh: time.Second, InstanceID: "i-1", MaxBytes: 3 << 20,
+		TLS:  config.TLS{Enabled: true, CAFile: "ca", CertFile: "c", KeyFile: "k", ServerName: "n"},
+		SASL: config.SASL{Mechanism: "PLAIN", User: "u", PasswordFile: "p", Password: "pw"},
 		Fields: config.Fields{
 			EventID: []string{"key", "$.a[0].b"}, AggregateID: []string{"header:a"}, EventType: []string{"header:t"},
 			Sequence: []string{"header:s"}, OccurredAt: []string{"$.at"},
@@ -213,7 +225,11 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 	}
 	want.Lanes = config.Lanes{
 		Workers: 1, Batch: 2, Order: "position", HandlerTimeout: time.Second, Lease: 2 * time.Second, Drain: 3 * time.Second,
-		Retry: config.Retry{Initial: 4 * time.Millisecond, Max: 5 * time.Minute, Attempts: 6},
+		Retry: config.Retry{
+			Initial: 4 * time.Millisecond, Max: 5 * time.Minute, Multiplier: 1.5, Attempts: 6,
+			Permanent: []string{"23", "22012"}, Transient: []string{"42501"},
+		},
+		Breaker: config.Breaker{Lanes: 7, Probe: 8 * time.Second, Max: 9 * time.Second},
 	}
 	want.Retention.Processed = 7 * time.Hour
 	equal(t, c, want)

@@ -13,7 +13,9 @@ import (
 )
 
 // Print writes the configuration in effect as YAML that Load can read again,
-// with passwords hidden. Where a file holds the URL, the file is printed.
+// with passwords hidden. Where a file holds the URL, the file is printed. One
+// thing is printed that Load refuses in a file: the xxxxx of a SASL password that
+// the environment holds.
 func (c *Config) Print(w io.Writer) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
@@ -40,6 +42,9 @@ func (c *Config) node() *yaml.Node {
 		if k.path == "database.url" && c.Database.URLFile != "" || k.path == "database.url_file" && c.Database.URLFile == "" {
 			continue
 		}
+		if k.path == passwordKey && c.Kafka.SASL.Password == "" {
+			continue // no file may hold it
+		}
 		put(root, k.path, valueNode(k.value(c)))
 	}
 	handlers := mapping()
@@ -55,6 +60,7 @@ func (h Handler) node() *yaml.Node {
 	switch {
 	case h.Ignore:
 		return valueNode("ignore")
+	case h.Webhook == nil && len(h.SQL) == 0: // a policy alone
 	case h.Webhook != nil:
 		put(n, "webhook.url", valueNode(h.Webhook.URL))
 		put(n, "webhook.timeout", valueNode(h.Webhook.Timeout))
@@ -64,6 +70,9 @@ func (h Handler) node() *yaml.Node {
 		statements := valueNode(h.SQL)
 		statements.Style = 0
 		add(n, "sql", statements)
+	}
+	if h.Retry != nil {
+		add(n, "retry", h.Retry.node())
 	}
 	return n
 }
@@ -97,6 +106,12 @@ func valueNode(v any) *yaml.Node {
 		n.SetString(formatDuration(v))
 	case int:
 		n.Tag, n.Value = "!!int", strconv.Itoa(v)
+	case float64:
+		n.Tag, n.Value = "!!float", strconv.FormatFloat(v, 'g', -1, 64)
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(v)
+	case Bytes:
+		n.SetString(v.String())
 	case []string:
 		n.Kind, n.Tag, n.Style = yaml.SequenceNode, "!!seq", yaml.FlowStyle
 		for _, item := range v {

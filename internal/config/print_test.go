@@ -65,6 +65,34 @@ func TestNoPasswordInLogs(t *testing.T) {
 	}
 }
 
+func TestNoSASLPasswordShows(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, "kafka: {sasl: {mechanism: PLAIN, user: u}}", "INBOXD_KAFKA_SASL_PASSWORD=s3cret")
+	equal(t, c.Kafka.SASL.Password, "s3cret")
+	var b bytes.Buffer
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "config", c, "kafka", c.Kafka, "sasl", c.Kafka.SASL)
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "config", c, "kafka", c.Kafka, "sasl", c.Kafka.SASL)
+	fmt.Fprintf(&b, "%v %+v %s %v %+v %#v %v %+v %#v", c, c, c, c.Kafka, *c, c.Kafka, c.Kafka.SASL, c.Kafka.SASL, c.Kafka.SASL)
+	if strings.Contains(b.String(), "s3cret") {
+		t.Error(b.String())
+	}
+	if !strings.Contains(c.String(), "\n    password: xxxxx\n") {
+		t.Error(c)
+	}
+}
+
+func TestBytesPrintShort(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"1048576": "1MiB", "3 GiB": "3GiB", "1025KiB": "1025KiB", "1048577": "1048577", "0001024KiB": "1MiB",
+	} {
+		c := mustLoad(t, "kafka: {max_bytes: "+in+"}")
+		if !strings.Contains(c.String(), "\n  max_bytes: "+want+"\n") && !strings.Contains(c.String(), "\n  max_bytes: \""+want+"\"\n") {
+			t.Errorf("%s is not printed as %s:\n%s", in, want, c)
+		}
+	}
+}
+
 func TestRedactURL(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -154,4 +182,19 @@ func TestDurationsPrintShort(t *testing.T) {
 			t.Errorf("%s is not printed as %s", d, want)
 		}
 	}
+}
+
+func TestPoliciesPrintAgain(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, `
+handlers:
+  A: {sql: select 1, retry: never}
+  B: {sql: [select 1, select 2], retry: {initial: 1s, max: 2s, multiplier: 1.5, jitter: 0, attempts: 3}}
+  C: {retry: {jitter: 0.5}}
+`)
+	equal(t, c.Handlers["A"].Retry, &config.HandlerRetry{Never: true})
+	equal(t, c.Handlers["B"].Retry, &config.HandlerRetry{Initial: time.Second, Max: 2 * time.Second, Multiplier: 1.5, Jitter: -1, Attempts: 3})
+	equal(t, c.Handlers["C"].Retry, &config.HandlerRetry{Jitter: 0.5})
+	again := mustLoad(t, c.String())
+	equal(t, again.Handlers, c.Handlers)
 }

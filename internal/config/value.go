@@ -9,13 +9,16 @@ import (
 )
 
 // secretKeys hold values that no message repeats as they are.
-var secretKeys = map[string]bool{"database.url": true}
+var secretKeys = map[string]bool{"database.url": true, passwordKey: true}
 
 // show is a value as a message quotes it.
 func (k key) show(v any) string {
 	switch v := v.(type) {
 	case string:
-		if secretKeys[k.path] {
+		switch {
+		case k.path == passwordKey:
+			v = redacted
+		case secretKeys[k.path]:
 			v = RedactURL(v)
 		}
 		return fmt.Sprintf("%q", shorten(v))
@@ -62,6 +65,12 @@ func (k key) parseScalar(s string) (any, string) {
 		v, err = strconv.Atoi(strings.TrimSpace(s))
 	case duration:
 		v, err = parseDuration(strings.TrimSpace(s))
+	case truth:
+		v, err = parseTruth(strings.TrimSpace(s))
+	case size:
+		v, err = parseBytes(strings.TrimSpace(s))
+	case fraction:
+		v, err = strconv.ParseFloat(strings.TrimSpace(s), 64)
 	}
 	if err != nil {
 		return nil, k.wrongType(s)

@@ -143,6 +143,10 @@ func (d *document) setting(k key, n *yaml.Node) {
 	if isNull(n) {
 		return
 	}
+	if k.path == passwordKey {
+		d.problem(n, k.path, "%s may not stand in the file: set %s, or name a file that holds it in kafka.sasl.password_file", k.path, k.variable())
+		return
+	}
 	v, wrong := any(nil), ""
 	if k.kind == list {
 		v, wrong = d.list(k, n)

@@ -1,6 +1,10 @@
 package service
 
-import "github.com/inboxd/inboxd/inbox/kafka"
+import (
+	"fmt"
+
+	"github.com/inboxd/inboxd/inbox/kafka"
+)
 
 // Counts is what a Service did since it was made.
 type Counts struct {
@@ -33,6 +37,20 @@ func (s *Service) Lag() (lag int64, ok bool) {
 		lag += p.Lag
 	}
 	return lag, st.Member != ""
+}
+
+// behind is the lag for the log, and the partitions that wait for a person.
+func (s *Service) behind() (lag []any, stopped []string) {
+	if n, ok := s.Lag(); ok {
+		lag = []any{"lag", n}
+	}
+	st, _ := s.Kafka()
+	for _, p := range st.Partitions {
+		if p.State == kafka.Stopped {
+			stopped = append(stopped, fmt.Sprintf("%s/%d", p.Topic, p.Partition))
+		}
+	}
+	return lag, stopped
 }
 
 // Kafka is what is known of the source; ok is false if there is none.

@@ -4,7 +4,9 @@
 //
 // # Goroutines
 //
-// Run owns three and returns after they ended: the source's, the processor's and
-// the reporter's, which logs every ten seconds what happened. When the context
-// ends, source and processor stop side by side; each bounds the time it takes.
+// Run owns four and returns after they ended: the source's, the processor's, the
+// reporter's, which logs every ten seconds what happened, and that of the notes,
+// which writes into the database every few seconds how far the source is. When
+// the context ends, source and processor stop side by side; each bounds the time
+// it takes.
 package service

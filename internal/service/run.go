@@ -30,6 +30,9 @@ func (s *Service) Run(ctx context.Context) error {
 	reporting, stopReporting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopReporting()
 	reporter.Go(func() { s.report(reporting) })
+	if s.notes != nil {
+		reporter.Go(func() { s.notes.run(reporting) })
+	}
 	parts.Wait()
 	stopReporting()
 	reporter.Wait()
@@ -61,7 +64,8 @@ func (s *Service) report(ctx context.Context) {
 
 func (s *Service) logSince(last Counts) Counts {
 	now := s.Counts()
-	if now == last {
+	lag, stopped := s.behind()
+	if now == last && len(stopped) == 0 {
 		return now
 	}
 	d := now.Minus(last)
@@ -76,6 +80,11 @@ func (s *Service) logSince(last Counts) Counts {
 		if c.n != 0 {
 			attrs = append(attrs, c.name, c.n)
 		}
+	}
+	attrs = append(attrs, lag...)
+	if len(stopped) > 0 {
+		s.log.Error("progress, without the partitions that have stopped: see inboxd sources list", append(attrs, "stopped", stopped)...)
+		return now
 	}
 	s.log.Info("progress", attrs...)
 	return now

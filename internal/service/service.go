@@ -39,6 +39,7 @@ type Service struct {
 	Store     *inbox.Store
 
 	source *kafka.Source // nil: lanes only
+	notes  *sourceNotes  // nil: lanes only
 	cfg    *config.Config
 	log    *slog.Logger
 }
@@ -64,8 +65,12 @@ func New(o Options) (*Service, error) {
 	if o.UntilIdle {
 		return nil, errors.New("a service that ingests has no end: UntilIdle needs LanesOnly")
 	}
-	s.source, err = s.kafka(o)
-	return s, err
+	if s.source, err = s.kafka(o); err != nil {
+		return nil, err
+	}
+	s.notes = s.newSourceNotes(o.Pool)
+	s.Ingester.Observe = s.notes.count
+	return s, nil
 }
 
 // Decoder is what makes events of records by the configuration.
@@ -105,21 +110,40 @@ func (s *Service) lanes(o Options) ordering.Config {
 	return ordering.Config{
 		Schema: s.cfg.Database.Schema, Workers: workers, Batch: l.Batch,
 		HandlerTimeout: l.HandlerTimeout, Lease: l.Lease, Drain: drain,
-		Retry:     ordering.Retry{Initial: l.Retry.Initial, Max: l.Retry.Max, Attempts: l.Retry.Attempts},
+		Retry: retry(l.Retry), Policies: policies(s.cfg.Handlers), Breaker: breaker(l.Breaker),
 		UntilIdle: o.UntilIdle, Log: s.log,
 	}
 }
 
-// kafka makes the source.
-func (s *Service) kafka(o Options) (*kafka.Source, error) {
-	k := s.cfg.Kafka
-	start, err := kafka.ParseStart(k.Start)
-	if err != nil {
-		return nil, fmt.Errorf("kafka: %w", err)
+// Where the configuration's 0 is none, ordering's is its default.
+func retry(r config.Retry) ordering.Retry {
+	jitter := r.Jitter
+	if jitter == 0 {
+		jitter = -1
 	}
-	return kafka.New(kafka.Config{
-		Brokers: k.Brokers, Group: k.Group, Topics: k.Topics, Start: start,
-		StopTimeout:    max(time.Second, min(s.cfg.Lanes.Drain, 10*time.Second)),
-		CommitInterval: o.Commit, Log: s.log,
-	}, s.Ingester)
+	return ordering.Retry{
+		Initial: r.Initial, Max: r.Max, Multiplier: r.Multiplier, Jitter: jitter, Attempts: r.Attempts,
+		Permanent: r.Permanent, Transient: r.Transient,
+	}
+}
+
+func breaker(b config.Breaker) ordering.Breaker {
+	lanes := b.Lanes
+	if lanes == 0 {
+		lanes = -1
+	}
+	return ordering.Breaker{Lanes: lanes, Probe: b.Probe, Max: b.Max}
+}
+
+// policies are those of event types in the configuration.
+func policies(configured map[string]config.Handler) map[string]handlers.Retry {
+	p := map[string]handlers.Retry{}
+	for eventType, h := range configured {
+		if r := h.Retry; r != nil {
+			p[eventType] = handlers.Retry{
+				Initial: r.Initial, Max: r.Max, Multiplier: r.Multiplier, Jitter: r.Jitter, Attempts: r.Attempts, Never: r.Never,
+			}
+		}
+	}
+	return p
 }
