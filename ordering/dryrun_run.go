@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/internal/fault"
@@ -26,8 +27,9 @@ type dryRun struct {
 const (
 	dryRunReadOnly = `set session characteristics as transaction read only`
 	dryRunTable    = `create temporary table inboxd_dry_run (never integer,
-	constraint "a dry run never commits" unique (never) deferrable initially deferred)`
-	dryRunPoison = `insert into pg_temp.inboxd_dry_run values (1), (1)`
+	constraint "inboxd dry run" unique (never) deferrable initially deferred)`
+	dryRunPoison     = `insert into pg_temp.inboxd_dry_run values (1), (1)`
+	dryRunConstraint = "inboxd dry run"
 	// What commit would check is checked, but for the poison.
 	dryRunCure  = `delete from pg_temp.inboxd_dry_run`
 	dryRunCheck = `set constraints all immediate`
@@ -187,10 +189,23 @@ func (d *dryRun) call(ctx context.Context, entry *handlers.Entry, l *lane) error
 	if d.gone {
 		return err
 	}
+	err = ended(err)
 	if verdict := tx.verdict(); err == nil {
 		err = verdict
 	} else if errors.Is(verdict, errEnded) {
-		err = errors.Join(verdict, err)
+		err = errEndedDry
+	}
+	return err
+}
+
+// errEndedDry is how a handler failed that ended the transaction, or tried to.
+var errEndedDry = errors.New("the handler ended the lane's transaction with a statement of its own (commit or rollback): in a turn, what it committed would stand without the lane's progress")
+
+// ended puts errEndedDry in the place of the poison's error.
+func ended(err error) error {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.ConstraintName == dryRunConstraint {
+		return errEndedDry
 	}
 	return err
 }

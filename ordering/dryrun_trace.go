@@ -126,7 +126,7 @@ func (d *dryRun) queue(ctx context.Context, entry *handlers.Entry, l *lane) erro
 	clocks, err := send(d.conn.SendBatch(ctx, batch), batch)
 	d.rec.end()
 	d.rec.clock(clocks)
-	return err
+	return ended(err)
 }
 
 // send reads the answers, and those of the clocks among them.

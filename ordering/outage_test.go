@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,6 +92,11 @@ func TestOutages(t *testing.T) {
 					`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'`)
 			}
 		},
+		"out of connections": func(t *testing.T, s *stage, _ *postgres.Server) {
+			for _, conn := range s.allConnections() {
+				must(t, conn.Close(context.Background()))
+			}
+		},
 		"read only": func(t *testing.T, s *stage, _ *postgres.Server) {
 			s.exec(`alter system set default_transaction_read_only = on`)
 			s.exec(`select pg_reload_conf()`)
@@ -151,6 +159,175 @@ func TestOutages(t *testing.T) {
 			})
 		}
 	}
+}
+
+// allConnections ends all other sessions, takes every connection that the server
+// has, and keeps them for a while.
+func (s *stage) allConnections() (taken []*pgx.Conn) {
+	s.t.Helper()
+	const endOthers = `select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and application_name <> 'hoarder'`
+	config, err := pgx.ParseConfig(s.url)
+	must(s.t, err)
+	config.RuntimeParams["application_name"] = "hoarder"
+	refused, deadline := 0, time.After(30*time.Second)
+	for refused < 20 {
+		conn, err := pgx.ConnectConfig(context.Background(), config)
+		if err != nil {
+			refused++
+			_, _ = taken[0].Exec(context.Background(), endOthers)
+			continue
+		}
+		taken = append(taken, conn)
+		select {
+		case <-deadline:
+			s.t.Fatalf("%d connections, and still more", len(taken))
+		default:
+		}
+	}
+	pause := time.NewTimer(500 * time.Millisecond)
+	<-pause.C
+	return taken
+}
+
+// The server's name leads to another address from some moment on, or to one that
+// does not answer for a while.
+func TestNetworkOutages(t *testing.T) {
+	for _, fault := range []string{"another address", "no answer"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			s.put("Paid", 20, 60)
+			names := newNames(t, s.url)
+			config, err := pgxpool.ParseConfig(s.url)
+			must(t, err)
+			config.MaxConns = 12
+			config.ConnConfig.Host = "db.test"
+			config.ConnConfig.Fallbacks = nil
+			config.ConnConfig.LookupFunc, config.ConnConfig.DialFunc = names.lookup, names.dial
+			pool := pgtest.PoolConfig(t, config)
+			var ran atomic.Int64
+			started := make(chan struct{})
+			reg := handlers.New()
+			handlers.On(reg, "Paid", func(ctx context.Context, tx pgx.Tx, e handlers.Event[[]byte]) error {
+				if ran.Add(1) == 100 {
+					close(started)
+				}
+				return effect(ctx, tx, e.Message)
+			})
+			cfg := quick()
+			cfg.UntilIdle = false
+			cfg.Batch = 4
+			away := &stage{t: t, url: s.url, pool: pool, store: s.store}
+			away.start(reg, cfg)
+			<-started
+			names.change(fault == "no answer")
+			s.until(`select count(*) = 1200 from effects`)
+			s.inOrder(1200)
+			if n := one[int](s, `select count(*) from inboxd.failures`); n != 0 {
+				t.Errorf("the outage used up %d attempts", n)
+			}
+			if n := names.after.Load(); n == 0 {
+				t.Error("no connection was made after the change")
+			}
+		})
+	}
+}
+
+// names resolves the server's name: to a relay at first, to the server itself
+// once the relay is gone.
+type names struct {
+	server, port string
+	relay        net.Listener
+
+	mu     sync.Mutex
+	moved  bool
+	silent time.Time // until then nobody answers
+	open   []net.Conn
+	after  atomic.Int64 // connections since the change
+}
+
+func newNames(t *testing.T, url string) *names {
+	config, err := pgx.ParseConfig(url)
+	must(t, err)
+	n := &names{server: config.Host, port: fmt.Sprint(config.Port)}
+	n.relay, err = net.Listen("tcp", "127.0.0.2:0")
+	must(t, err)
+	t.Cleanup(func() { n.cut() })
+	go n.serve()
+	return n
+}
+
+func (n *names) lookup(context.Context, string) ([]string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.moved {
+		return []string{n.server}, nil
+	}
+	return []string{"127.0.0.2"}, nil
+}
+
+func (n *names) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n.mu.Lock()
+	moved, silent := n.moved, time.Until(n.silent)
+	n.mu.Unlock()
+	if silent > 0 {
+		limited, cancel := context.WithTimeout(ctx, time.Second) // as a dialer with a time-out
+		defer cancel()
+		<-limited.Done()
+		return nil, limited.Err()
+	}
+	if moved {
+		n.after.Add(1)
+	} else {
+		address = n.relay.Addr().String()
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+// serve relays connections to the server.
+func (n *names) serve() {
+	for {
+		from, err := n.relay.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", net.JoinHostPort(n.server, n.port))
+		if err != nil {
+			_ = from.Close()
+			continue
+		}
+		n.mu.Lock()
+		n.open = append(n.open, from, to)
+		n.mu.Unlock()
+		for _, pair := range [][2]net.Conn{{from, to}, {to, from}} {
+			go func() {
+				_, _ = io.Copy(pair[0], pair[1])
+				_, _ = pair[0].Close(), pair[1].Close()
+			}()
+		}
+	}
+}
+
+// change cuts the relay and has the name lead to the server, after a silence if
+// that is asked for.
+func (n *names) change(silence bool) {
+	n.mu.Lock()
+	n.moved = true
+	if silence {
+		n.silent = time.Now().Add(1500 * time.Millisecond)
+	}
+	n.mu.Unlock()
+	n.cut()
+}
+
+func (n *names) cut() {
+	_ = n.relay.Close()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, conn := range n.open {
+		_ = conn.Close()
+	}
+	n.open = nil
 }
 
 // A stop while the database is away is clean if nothing that ran was lost.
