@@ -26,7 +26,9 @@ comment on table {{.schema}}.aggregates is
 
 -- The sweep reads this index in pages, by lane_id. It holds only lanes that can
 -- run: lanes that are done or that wait for a person or a clock are not in it.
-create index aggregates_pending on {{.schema}}.aggregates (lane_id) where pending and not parked;
+-- On an expression, so that a sweep cannot be planned with the primary key, by
+-- which it would read all that is held.
+create index aggregates_pending on {{.schema}}.aggregates ((lane_id + 0)) where pending and not parked;
 
 create table {{.schema}}.lanes (
 	lane_id           bigint primary key,
@@ -235,7 +237,8 @@ left join lateral (
 	-- Of the runs of one generation, the first that ends at or after the
 	-- event's position holds it, if any does. The newest generation counts.
 	select c.at, c.kind
-	from generate_series(l.generation, 0, -1) g(generation)
+	-- (As an array, of which the planner expects ten elements, not a thousand.)
+	from unnest(array(select generate_series(l.generation, 0, -1))) g(generation)
 	cross join lateral (
 		select at, kind, first_position
 		from {{.schema}}.runs

@@ -610,10 +610,10 @@ end $$;
 create function {{.schema}}.sweep(after bigint, share integer, shares integer, page integer)
 returns setof bigint
 language sql stable
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_bitmapscan = off set enable_sort = off set enable_seqscan = off set jit = off as $$
 	select a.lane_id from {{.schema}}.aggregates a
-	where a.pending and not a.parked and a.lane_id > after and a.lane_id % shares = share
-	order by a.lane_id
+	where a.pending and not a.parked and a.lane_id + 0 > after and a.lane_id % shares = share
+	order by a.lane_id + 0
 	limit page
 $$;
 
@@ -623,14 +623,14 @@ $$;
 create function {{.schema}}.stalled(after bigint, share integer, shares integer, page integer)
 returns table (lane_id bigint, cursor bigint)
 language sql stable
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_bitmapscan = off set enable_sort = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 	select a.lane_id, l.cursor
 	from {{.schema}}.aggregates a
 	cross join lateral (
 		select k.cursor from {{.schema}}.lanes k where k.lane_id = a.lane_id limit 1
 	) l
-	where a.pending and not a.parked and a.lane_id > after and a.lane_id % shares <> share
-	order by a.lane_id
+	where a.pending and not a.parked and a.lane_id + 0 > after and a.lane_id % shares <> share
+	order by a.lane_id + 0
 	limit page
 $$;
 
@@ -639,7 +639,7 @@ $$;
 create function {{.schema}}.due(share integer, shares integer, page integer,
 	out lanes bigint[], out next interval)
 language plpgsql stable
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_bitmapscan = off set enable_sort = off set enable_seqscan = off set jit = off as $$
 declare
 	-- One moment for both questions: no backoff can end between them.
 	moment timestamptz := clock_timestamp();
@@ -1263,15 +1263,15 @@ begin
 	on conflict on constraint sources_pkey do update
 	set stored = s.stored + excluded.stored, duplicates = s.duplicates + excluded.duplicates,
 		conflicts = s.conflicts + excluded.conflicts, quarantined = s.quarantined + excluded.quarantined,
-		ignored = s.ignored + excluded.ignored;
-	update {{.schema}}.sources s
-	set state = n.state, position = n.position, committed = n.committed, end_offset = n.end_offset,
-		member = reader_member, process = reader_process, seen_at = clock_timestamp(),
-		error_message = n.error, error_at = n.error_at
-	from unnest(topics, partitions, states, positions, commits, ends, errors, error_times)
-		n(topic, partition, state, position, committed, end_offset, error, error_at)
-	where n.position is not null
-		and s.consumer_group = reader and s.topic = n.topic and s.partition = n.partition;
+		ignored = s.ignored + excluded.ignored,
+		(state, position, committed, end_offset, member, process, seen_at, error_message, error_at) = (
+			select excluded.state, excluded.position, excluded.committed, excluded.end_offset, excluded.member,
+				excluded.process, clock_timestamp(), excluded.error_message, excluded.error_at
+			where excluded.position is not null
+			union all
+			select s.state, s.position, s.committed, s.end_offset, s.member,
+				s.process, s.seen_at, s.error_message, s.error_at
+			where excluded.position is null);
 	update {{.schema}}.sources s
 	set state = 'missing', member = null, process = null, error_message = g.why, error_at = clock_timestamp()
 	from unnest(gone, why_gone) g(topic, why)
