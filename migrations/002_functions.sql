@@ -406,6 +406,8 @@ begin
 			using errcode = 'IBX02';
 	end if;
 	if cardinality(unpark) > 0 then
+		perform 1 from {{.schema}}.aggregates a
+		where a.lane_id = any(unpark) order by a.aggregate_id for update; -- as store() does
 		update {{.schema}}.aggregates a set parked = false where a.lane_id = any(unpark);
 	end if;
 end $$;

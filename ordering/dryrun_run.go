@@ -77,7 +77,10 @@ func (d *dryRun) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abortGrace)
 	defer cancel()
-	_ = d.conn.Close(ctx) // whatever it says, the server rolls back
+	// The lane is free when this has returned; whatever fails, the server rolls
+	// back when the connection is gone.
+	_, _ = d.conn.Exec(ctx, "rollback")
+	_ = d.conn.Close(ctx)
 }
 
 // open begins the transaction, locks the lane, and reads its head.
@@ -201,10 +204,11 @@ func (d *dryRun) call(ctx context.Context, entry *handlers.Entry, l *lane) error
 // errEndedDry is how a handler failed that ended the transaction, or tried to.
 var errEndedDry = errors.New("the handler ended the lane's transaction with a statement of its own (commit or rollback): in a turn, what it committed would stand without the lane's progress")
 
-// ended puts errEndedDry in the place of the poison's error.
+// ended puts errEndedDry in the place of the poison's error, and of that of
+// another transaction, which is read-only.
 func ended(err error) error {
 	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.ConstraintName == dryRunConstraint {
+	if errors.As(err, &refusal) && (refusal.ConstraintName == dryRunConstraint || refusal.Code == "25006") {
 		return errEndedDry
 	}
 	return err

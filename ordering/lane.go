@@ -1,6 +1,10 @@
 package ordering
 
-import "github.com/inboxd/inboxd/handlers"
+import (
+	"fmt"
+
+	"github.com/inboxd/inboxd/handlers"
+)
 
 // lane is what this process knows of a lane that it is about to run, runs, or
 // just ran. The database has the truth: claim compares cursor and version with
@@ -43,6 +47,11 @@ type event struct {
 	handlers.Message
 	segment int32
 	large   bool // the payload is still to be fetched
+}
+
+// name says which event it is, for people.
+func (e *event) name() string {
+	return fmt.Sprintf("%s %s of aggregate %s", e.Type, e.ID, e.AggregateID)
 }
 
 type place int

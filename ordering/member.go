@@ -102,6 +102,7 @@ func (p *Processor) beatOnce(ctx context.Context) error {
 			"processes", lost, "lease", p.cfg.Lease.String(), "sessions", ended)
 		tell(&p.hooks, p.hooks.takenOver, func(hook TakenOverHook) { hook.TakenOver(lost, ended) })
 	}
+	p.quiet.tick(time.Now())
 	p.reshare(members)
 	return p.tend(limited)
 }

@@ -76,7 +76,7 @@ func TestMisbehavingHandlers(t *testing.T) {
 			handle: func(ctx context.Context, _ pgx.Tx, _ handlers.Event[[]byte]) error {
 				<-ctx.Done()
 				return nil
-			}, want: "took longer than the handler time-out"},
+			}, want: "took longer than 50ms"},
 		{name: "is permanent", handle: func(context.Context, pgx.Tx, handlers.Event[[]byte]) error {
 			return fmt.Errorf("refused: %w", handlers.Permanent(errors.New("no such account")))
 		}, want: "refused: no such account", attempts: 1},
@@ -214,10 +214,11 @@ func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.put("Paid", 3, 3)
+	s.putNamed("Transfer", "bank", 1)
 	var mu sync.Mutex
 	tries := map[string]int{}
 	reg := handlers.New()
-	handlers.On(reg, "Paid", func(ctx context.Context, tx pgx.Tx, e handlers.Event[[]byte]) error {
+	handle := func(ctx context.Context, tx pgx.Tx, e handlers.Event[[]byte]) error {
 		mu.Lock()
 		tries[e.ID]++
 		n := tries[e.ID]
@@ -225,16 +226,18 @@ func TestOutcomes(t *testing.T) {
 		switch {
 		case e.ID == "Paid-0-1":
 			return handlers.Skip(errors.New("not for us"))
-		case e.ID == "Paid-1-1" && n < 4:
+		case e.ID == "bank-0" && n < 4:
 			return handlers.Pause(errors.New("the bank is closed"))
 		case e.ID == "Paid-2-1" && n == 1:
 			return handlers.RetryAfter(errors.New("busy"), 10*time.Millisecond)
 		}
 		return effect(ctx, tx, e.Message)
-	})
+	}
+	handlers.On(reg, "Paid", handle)
+	handlers.On(reg, "Transfer", handle)
 	s.run(reg, quick())
-	if n := one[int](s, `select count(*) from effects`); n != 8 {
-		t.Errorf("%d effects, want 8", n)
+	if n := one[int](s, `select count(*) from effects`); n != 9 {
+		t.Errorf("%d effects, want 9", n)
 	}
 	if !one[bool](s, `select skipped_at is not null and processed_at = skipped_at from inboxd.events where event_id = 'Paid-0-1'`) {
 		t.Error("the skipped event does not say so")
@@ -242,7 +245,7 @@ func TestOutcomes(t *testing.T) {
 	if got := one[string](s, `select action || ' ' || event_id || ' ' || reason from inboxd.audit where action = 'skip'`); got != "skip Paid-0-1 not for us" {
 		t.Errorf("audit says %q", got)
 	}
-	if n := one[int](s, `select attempts from inboxd.events where event_id = 'Paid-1-1'`); n != 1 {
+	if n := one[int](s, `select attempts from inboxd.events where event_id = 'bank-0'`); n != 1 {
 		t.Errorf("pausing used up attempts: %d, want 1", n)
 	}
 	if n := one[int](s, `select attempts from inboxd.events where event_id = 'Paid-2-1'`); n != 2 {

@@ -36,7 +36,7 @@ func (t *turn) flush(ctx context.Context) error {
 		}
 		if err != nil {
 			_ = results.Close() // repeats the error
-			return &turnError{owner: blame(err, batch, owners, i), err: err}
+			return &turnError{owner: blame(err, batch, owners, i), err: plain(err)}
 		}
 	}
 	if err := results.Close(); err != nil {
@@ -66,6 +66,15 @@ func blame(err error, batch *pgx.Batch, owners []owner, i int) owner {
 		}
 	}
 	return found
+}
+
+// plain is the error without pgx's words about batches.
+func plain(err error) error {
+	var preparing pgx.ErrPreprocessingBatch
+	if errors.As(err, &preparing) && preparing.Unwrap() != nil {
+		return preparing.Unwrap()
+	}
+	return err
 }
 
 // rollback ends the transaction without effect. A connection on which that

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ type Processor struct {
 	pace     pace
 	breaker  *breaker
 	types    []string // that have a handler here
+	quiet    *quiet
 	hooks    hooks
 	policies policies
 	longest  time.Duration // the longest that a call of a handler may take
@@ -101,6 +103,7 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 		pool: pool, cfg: cfg, log: cfg.Log, entries: reg.Seal(), sql: statementsFor(cfg.Schema),
 		sched:   newScheduler(cfg.Workers, cfg.Group),
 		idle:    make(chan struct{}),
+		quiet:   &quiet{log: cfg.Log, said: map[string]int{}},
 		breaker: newBreaker(cfg.Breaker.Lanes),
 		types:   reg.Types(),
 		beatNow: make(chan struct{}, 1),
@@ -211,12 +214,17 @@ func (p *Processor) drain() error {
 		return p.cutShort()
 	case <-grace.C:
 	}
+	var running []string
 	for _, w := range p.listWorkers() {
+		if name := w.runs(); name != "" {
+			running = append(running, name)
+		}
 		w.giveUp(errGone)
 		w.retire()
 	}
 	<-done
-	return errors.Join(fmt.Errorf("a handler did not return within %s of its context's end; its connection was closed", abortGrace), p.cutShort())
+	return errors.Join(fmt.Errorf("%d handlers did not return within %s of their context's end; their connections were closed: %s",
+		len(running), abortGrace, strings.Join(running, ", ")), p.cutShort())
 }
 
 // abortGrace is how long a handler may take to notice that its context ended.
@@ -227,7 +235,7 @@ func (p *Processor) noteCut(e *event, err error) {
 	p.cutMu.Lock()
 	defer p.cutMu.Unlock()
 	if len(p.cuts) < 10 {
-		p.cuts = append(p.cuts, fmt.Sprintf("%s %s of aggregate %s", e.Type, e.ID, e.AggregateID))
+		p.cuts = append(p.cuts, e.name())
 	}
 	p.log.Warn("run cut short; it was rolled back and will run again",
 		"event_id", e.ID, "aggregate_id", e.AggregateID, "event_type", e.Type, "error", err.Error())

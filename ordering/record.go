@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -159,7 +160,8 @@ func (p *Processor) recorded(ctx context.Context, conn *pgx.Conn, l *lane, f *fa
 
 // report tells log and counters of a failure that was recorded.
 func (p *Processor) report(l *lane, f *failure, v verdict) {
-	attrs := []any{"position", f.position, "error", f.err.Error()}
+	fingerprint := describe(f.err).fingerprint
+	attrs := []any{"position", f.position, "error", f.err.Error(), "fingerprint", fingerprint}
 	if len(l.events) > 0 && l.head().Position == f.position {
 		h := l.head()
 		attrs = append(attrs, "aggregate_id", h.AggregateID, "event_id", h.ID, "event_type", h.Type)
@@ -175,12 +177,12 @@ func (p *Processor) report(l *lane, f *failure, v verdict) {
 		p.log.Debug("event put off by its handler", append(attrs, "next_attempt_in", v.after.Round(time.Millisecond).String())...)
 	case v.skip:
 		p.count.skipped.Add(1)
-		p.log.Warn("event skipped by its handler", attrs...)
+		p.quiet.line(slog.LevelWarn, "event skipped by its handler", fingerprint, attrs...)
 	case v.stuck:
 		p.count.stuck.Add(1)
-		p.log.Error("lane stuck", attrs...)
+		p.quiet.line(slog.LevelError, "lane stuck", fingerprint, attrs...)
 	default:
-		p.log.Warn("event failed", append(attrs, "next_attempt_in", v.after.Round(time.Millisecond).String())...)
+		p.quiet.line(slog.LevelWarn, "event failed", fingerprint, append(attrs, "next_attempt_in", v.after.Round(time.Millisecond).String())...)
 	}
 }
 

@@ -209,7 +209,7 @@ func (p *Processor) sameEntry(events []event, entry *handlers.Entry) int {
 // stays.
 func (t *turn) queue(ctx context.Context, entry *handlers.Entry, l *lane, i int) error {
 	before := len(t.batch.QueuedQueries)
-	t.w.enter(l, l.events[i].Position)
+	t.w.enter(l, &l.events[i])
 	messages := l.messages(i, 1)
 	t.p.hooks.starts(messages)
 	err := protect(func() error {
@@ -237,7 +237,7 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 	limit := t.p.limitOf(entry)
 	limited, cancel := context.WithTimeoutCause(ctx, limit, &handlers.TimeoutError{Limit: limit})
 	defer cancel()
-	t.w.enter(l, l.events[i].Position)
+	t.w.enter(l, &l.events[i])
 	messages := l.messages(i, count)
 	t.p.hooks.starts(messages)
 	err := protect(func() error {

@@ -25,9 +25,9 @@ type worker struct {
 
 // call is a handler at work on the events of a lane.
 type call struct {
-	lane     *lane
-	position int64
-	began    time.Time
+	lane  *lane
+	event *event // the first
+	began time.Time
 }
 
 // errGone unwinds a worker that was given up while its handler ran.
@@ -118,10 +118,10 @@ func (w *worker) release() {
 	}
 }
 
-func (w *worker) enter(l *lane, position int64) {
+func (w *worker) enter(l *lane, e *event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.call = call{l, position, time.Now()}
+	w.call = call{l, e, time.Now()}
 }
 
 // leave ends a call; false: the worker was given up while it ran.
@@ -153,7 +153,8 @@ func (w *worker) giveUp(err error) bool {
 		fresh[i] = &lane{id: old.id, seen: true, more: true, alone: 1}
 		if old == w.call.lane {
 			fresh[i].cursor, fresh[i].attempts = old.cursor, old.attempts
-			fresh[i].fail(w.call.position, err)
+			fresh[i].fail(w.call.event.Position, err)
+			fresh[i].failed.eventType = w.call.event.Type
 		}
 	}
 	w.p.sched.replace(fresh)
@@ -172,6 +173,16 @@ func (w *worker) overdue(limit time.Duration) bool {
 	return w.giveUp(fmt.Errorf("the handler did not return within %s of its time-out; it was given up and its goroutine leaks", abortGrace))
 }
 
+// runs names the event whose handler runs; "" if none does.
+func (w *worker) runs() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.call.event == nil {
+		return ""
+	}
+	return w.call.event.name()
+}
+
 // watch replaces workers whose handler does not return.
 func (p *Processor) watch(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
@@ -183,8 +194,9 @@ func (p *Processor) watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for _, w := range p.listWorkers() {
+			name := w.runs()
 			if w.overdue(p.longest + abortGrace) {
-				p.log.Error("a handler ignores its context; its connection was closed and another worker took its place")
+				p.log.Error("a handler ignores its context; its connection was closed and another worker took its place", "event", name)
 				p.startWorker(p.taking)
 				w.retire()
 			}
