@@ -26,6 +26,11 @@ run: build ## Build it and run a sample on embedded servers
 test: ## Run the tests, on a PostgreSQL of their own
 	$(GO) test -race -shuffle=on -timeout 20m $(TESTFLAGS) ./...
 
+.PHONY: test-kafka
+test-kafka: ## Run the tests of the Kafka source on a real Apache Kafka: needs Java 17 and Maven
+	testdata/kafka-local install
+	$(GO) test -tags kafka -count=1 -run '^TestReal' -timeout 15m $(TESTFLAGS) ./inbox/kafka
+
 .PHONY: lint
 lint: $(LINT) ## Check the format and the code
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
@@ -35,6 +40,10 @@ lint: $(LINT) ## Check the format and the code
 
 $(LINT):
 	GOBIN=$(abspath $(dir $@)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: api
+api: ## Write down what the packages export, under api/
+	$(GO) run ./internal/apilist
 
 .PHONY: tidy-check
 tidy-check: ## Check that go.mod and go.sum are complete and true

@@ -24,7 +24,8 @@ type DB interface {
 // is.
 type Admin struct {
 	db     DB
-	schema string // quoted
+	name   string // of the schema
+	schema string // the same, quoted
 }
 
 // New makes an Admin on db, for the given schema ("": inbox.DefaultSchema).
@@ -32,7 +33,7 @@ func New(db DB, schema string) *Admin {
 	if schema == "" {
 		schema = inbox.DefaultSchema
 	}
-	return &Admin{db: db, schema: pgx.Identifier{schema}.Sanitize()}
+	return &Admin{db: db, name: schema, schema: pgx.Identifier{schema}.Sanitize()}
 }
 
 // By says on whose behalf something is changed.

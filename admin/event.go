@@ -30,14 +30,47 @@ type Event struct {
 	// Source is where it came from; nil if not from Kafka.
 	Source  *Source `json:"source"`
 	Headers Headers `json:"headers"`
+	// EditedAt is when an operator put another payload beside the original one,
+	// with which the event runs, or ran; nil: nobody did.
+	EditedAt *time.Time `json:"edited_at"`
 }
 
-// EventDetail is an event with its payload.
+// EventDetail is an event with its payload and its failures.
 type EventDetail struct {
 	Event
-	// Payload is as it came. In JSON it is "payload" if it is JSON itself, and
-	// "payload_base64" if not.
+	// Payload is what the handler gets: as it came, or as it was edited. In JSON it
+	// is "payload" if it is JSON itself, and "payload_base64" if not.
 	Payload []byte
+	// Original is the payload as it came, of an event that was edited. In JSON it
+	// is "original_payload" or "original_payload_base64".
+	Original []byte
+	// Edit says who edited it, when and why; nil: nobody did.
+	Edit *Edit
+	// Failures are its latest failed attempts, at most 20, in the order of time.
+	Failures []EventFailure
+}
+
+// Edit says who put another payload beside an event's own, when and why.
+type Edit struct {
+	At     time.Time `json:"at"`
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason"`
+}
+
+// EventFailure is one attempt of an event that failed. Its JSON is stable.
+type EventFailure struct {
+	Attempt     int       `json:"attempt"`
+	At          time.Time `json:"at"`
+	Message     string    `json:"message"`
+	Fingerprint string    `json:"fingerprint"`
+	// Detail has what is known of: sqlstate, types (the Go types of the error and
+	// of what it wraps), stack (of a panic). Nil: nothing is.
+	Detail json.RawMessage `json:"detail"`
+	// Died says that the attempt did not end: its process or its connection did.
+	Died bool `json:"died"`
+	// ProcessID is the process that ran it, and Process its name; nil: it is gone.
+	ProcessID int32   `json:"process_id"`
+	Process   *string `json:"process"`
 }
 
 // Source is a record's place in Kafka.
@@ -54,23 +87,31 @@ type Headers []inbox.Header
 // MarshalJSON writes the object.
 func (h Headers) MarshalJSON() ([]byte, error) { return unescaped(inbox.HeaderObject(h)) }
 
-// PayloadIsJSON reports whether the payload can stand in JSON as it is.
-func (e *EventDetail) PayloadIsJSON() bool { return isJSON(e.Payload) }
-
-// MarshalJSON writes the event and its payload.
+// MarshalJSON writes the event, its payload and its failures.
 func (e EventDetail) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Event
-		Payload json.RawMessage `json:"payload,omitempty"`
-		Base64  *[]byte         `json:"payload_base64,omitempty"`
-	}{Event: e.Event}
-	if isJSON(e.Payload) {
-		out.Payload = e.Payload
-	} else {
-		payload := append([]byte{}, e.Payload...) // nil would be null
-		out.Base64 = &payload
+		Payload        json.RawMessage `json:"payload,omitempty"`
+		Base64         *[]byte         `json:"payload_base64,omitempty"`
+		Original       json.RawMessage `json:"original_payload,omitempty"`
+		OriginalBase64 *[]byte         `json:"original_payload_base64,omitempty"`
+		Edit           *Edit           `json:"edit"`
+		Failures       []EventFailure  `json:"failures"`
+	}{Event: e.Event, Edit: e.Edit, Failures: append([]EventFailure{}, e.Failures...)}
+	out.Payload, out.Base64 = payloadJSON(e.Payload)
+	if e.Edit != nil {
+		out.Original, out.OriginalBase64 = payloadJSON(e.Original)
 	}
 	return unescaped(out)
+}
+
+// payloadJSON is a payload as JSON or, if it is none, as bytes.
+func payloadJSON(payload []byte) (json.RawMessage, *[]byte) {
+	if isJSON(payload) {
+		return payload, nil
+	}
+	bytes := append([]byte{}, payload...) // nil would be null
+	return nil, &bytes
 }
 
 func isJSON(b []byte) bool { return utf8.Valid(b) && json.Valid(b) }
@@ -91,7 +132,7 @@ func unescaped(v any) ([]byte, error) {
 const eventColumnsSQL = `e.event_id, e.aggregate_id, e.event_type, e.position, e.received_at,
 	case when e.occurred_at >= '0001-01-01 UTC' and e.occurred_at < '10000-01-01 UTC' then e.occurred_at end,
 	e.processed_at, e.skipped_at, e.attempts,
-	e.source_topic, e.source_partition, e.source_offset, e.headers`
+	e.source_topic, e.source_partition, e.source_offset, e.headers, e.edited_at`
 
 // scanEvent reads a row of eventColumnsSQL, and further columns into more.
 func scanEvent(row pgx.Row, more ...any) (Event, error) {
@@ -101,7 +142,7 @@ func scanEvent(row pgx.Row, more ...any) (Event, error) {
 	var offset *int64
 	var headers []byte
 	dest := []any{&e.EventID, &e.AggregateID, &e.EventType, &e.Position, &e.ReceivedAt,
-		&e.OccurredAt, &e.ProcessedAt, &e.SkippedAt, &e.Attempts, &topic, &partition, &offset, &headers}
+		&e.OccurredAt, &e.ProcessedAt, &e.SkippedAt, &e.Attempts, &topic, &partition, &offset, &headers, &e.EditedAt}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Event{}, err
 	}
@@ -112,6 +153,7 @@ func scanEvent(row pgx.Row, more ...any) (Event, error) {
 	e.Headers = decoded
 	e.ReceivedAt, e.OccurredAt = e.ReceivedAt.UTC(), utc(e.OccurredAt)
 	e.ProcessedAt, e.SkippedAt = utc(e.ProcessedAt), utc(e.SkippedAt)
+	e.EditedAt = utc(e.EditedAt)
 	e.Source = source(topic, partition, offset)
 	return e, nil
 }

@@ -19,24 +19,24 @@ type EventFilter struct {
 	Type string
 	// From and Until bound Event.ReceivedAt: From ≤ it < Until. Zero: no bound.
 	From, Until time.Time
+	// Processed is whether they were processed or skipped; nil: no matter.
+	Processed *bool
 	// Limit is how many events there are at most. 0: all.
 	Limit int
 }
 
-func (f EventFilter) validate() error {
-	switch {
-	case f.Limit < 0:
-		return invalid("the limit is %d, but must not be negative", f.Limit)
-	case !f.From.IsZero() && !f.Until.IsZero() && !f.From.Before(f.Until):
-		return invalid("no time is both at or after %s and before %s", f.From.Format(time.RFC3339), f.Until.Format(time.RFC3339))
-	}
-	return nil
-}
+func (f EventFilter) validate() error { return checkList(f.Limit, f.From, f.Until) }
 
-// conditions are those on the inbox, as i, without the aggregate.
-func (f EventFilter) conditions() *query {
+// conditions are those on the inbox, as i, of one lane or, if it is 0, of all.
+func (f EventFilter) conditions(lane int64) *query {
 	q := &query{}
 	q.and("true")
+	if lane != 0 {
+		q.and("i.lane_id = " + q.arg(lane))
+	}
+	if f.Processed != nil {
+		q.and(f.done(q, lane))
+	}
 	if f.Type != "" {
 		q.and("i.event_type = " + q.arg(cleaned(f.Type)))
 	}
@@ -47,6 +47,16 @@ func (f EventFilter) conditions() *query {
 		q.and("i.received_at < " + q.arg(f.Until))
 	}
 	return q
+}
+
+// done is the condition about the lane's cursor. Of one lane it is a bound on the
+// primary key of the inbox; of all lanes, a join.
+func (f EventFilter) done(q *query, lane int64) string {
+	than := map[bool]string{true: "<=", false: ">"}[*f.Processed]
+	if lane != 0 {
+		return "i.position " + than + " (select l.cursor from {schema}.lanes l where l.lane_id = " + q.arg(lane) + ")"
+	}
+	return "exists (select from {schema}.lanes l where l.lane_id = i.lane_id and i.position " + than + " l.cursor)"
 }
 
 // By the unique constraint on aggregates.
@@ -105,8 +115,7 @@ func (a *Admin) eachOfLane(ctx context.Context, f EventFilter, yield func(Event,
 		if f.Limit > 0 {
 			size = min(left, PageSize)
 		}
-		q := f.conditions()
-		q.and("i.lane_id = " + q.arg(lane))
+		q := f.conditions(lane)
 		q.and("i.position > " + q.arg(after))
 		var page []Event
 		err := a.eachEvent(ctx, q, "i.position", "picked.position", size, func(e Event, _ error) bool {
@@ -145,7 +154,7 @@ func (a *Admin) eachNewest(ctx context.Context, f EventFilter, yield func(Event,
 	}
 	left := f.Limit
 	for _, segment := range segments {
-		q := f.conditions()
+		q := f.conditions(0)
 		q.and("i.segment = " + q.arg(segment))
 		n := 0
 		err := a.eachEvent(ctx, q,
@@ -209,44 +218,20 @@ func (a *Admin) CountEvents(ctx context.Context, f EventFilter) (int, error) {
 	if err := f.validate(); err != nil {
 		return 0, err
 	}
-	q := f.conditions()
+	var lane int64
 	if f.AggregateID != "" {
-		lane, err := a.laneID(ctx, f.AggregateID)
-		if err != nil {
+		var err error
+		if lane, err = a.laneID(ctx, f.AggregateID); err != nil {
 			return 0, err
 		}
-		q.and("i.lane_id = " + q.arg(lane))
 	}
+	q := f.conditions(lane)
 	var n int
 	sql := `select count(*) from {schema}.inbox i where ` + strings.Join(q.where, " and ")
 	if err := a.db.QueryRow(ctx, a.in(sql), q.args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count events: %w", err)
 	}
 	return n, nil
-}
-
-// By the unique constraint on the inbox, in each of its segments.
-const eventSQL = `select ` + eventColumnsSQL + `, e.payload
-from {schema}.events e
-where e.event_id = $1
-order by e.segment desc
-limit 1`
-
-// Event looks an event up by its id.
-func (a *Admin) Event(ctx context.Context, id string) (*EventDetail, error) {
-	if !storable(id) {
-		return nil, noEvent(id)
-	}
-	var d EventDetail
-	var err error
-	d.Event, err = scanEvent(a.db.QueryRow(ctx, a.in(eventSQL), id), &d.Payload)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, noEvent(id)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read event %q: %w", id, err)
-	}
-	return &d, nil
 }
 
 func noEvent(id string) error {

@@ -35,6 +35,7 @@ func TestEvents(t *testing.T) {
 	}
 	s.exec(`select inboxd.open_segment()`)
 	s.put("Paid", 1, "d")
+	s.exec(`update inboxd.lanes set cursor = 1 where aggregate_id = 'a'`)
 	at := func(minute int) time.Time { return time.Date(2026, 1, 31, 12, minute, 0, 0, time.UTC) }
 	for _, tc := range []struct {
 		f    admin.EventFilter
@@ -51,6 +52,10 @@ func TestEvents(t *testing.T) {
 		{admin.EventFilter{Type: "Ship\x00ped"}, ""},
 		{admin.EventFilter{From: at(1), Until: at(3)}, "b/Shipped-1 a/Paid-2"},
 		{admin.EventFilter{From: at(4)}, "d/Paid-1 c/Paid-1"},
+		{admin.EventFilter{Processed: new(true)}, "a/Paid-1"},
+		{admin.EventFilter{Processed: new(false), Type: "Paid"}, "d/Paid-1 c/Paid-1 a/Paid-2"},
+		{admin.EventFilter{AggregateID: "a", Processed: new(true)}, "a/Paid-1"},
+		{admin.EventFilter{AggregateID: "a", Processed: new(false)}, "a/Paid-2 a/Shipped-1"},
 	} {
 		equal(t, strings.Join(s.events(tc.f), " "), tc.want)
 		if tc.f.Limit == 0 {
@@ -103,18 +108,18 @@ func TestEventJSON(t *testing.T) {
 		event("latin", []byte("\"\xe4\"")), far})
 	must(t, err)
 	s.exec(`update inboxd.inbox set received_at = '2026-01-31 12:00Z'`)
-	const rest = `"processed_at":null,"skipped_at":null,"attempts":0,`
+	const rest, end = `"processed_at":null,"skipped_at":null,"attempts":0,`, `"edit":null,"failures":[]}`
 	for id, want := range map[string]string{
 		"full": `{"event_id":"full","aggregate_id":"a","event_type":"Paid","position":1,"received_at":"2026-01-31T12:00:00Z","occurred_at":"2026-01-31T11:00:00Z",` + rest +
-			`"source":{"topic":"orders","partition":3,"offset":1099511627776},"headers":{"k":"<2>","raw":"/w=="},"payload":{"amount":12345678901234567890123456789.10,"a":"<b>"}}`,
+			`"source":{"topic":"orders","partition":3,"offset":1099511627776},"headers":{"k":"<2>","raw":"/w=="},"edited_at":null,"payload":{"amount":12345678901234567890123456789.10,"a":"<b>"},` + end,
 		"null": `{"event_id":"null","aggregate_id":"a","event_type":"Paid","position":2,"received_at":"2026-01-31T12:00:00Z","occurred_at":"2026-01-31T11:00:00Z",` + rest +
-			`"source":null,"headers":{},"payload":null}`,
+			`"source":null,"headers":{},"edited_at":null,"payload":null,` + end,
 		"raw": `{"event_id":"raw","aggregate_id":"a","event_type":"Paid","position":3,"received_at":"2026-01-31T12:00:00Z","occurred_at":"2026-01-31T11:00:00Z",` + rest +
-			`"source":null,"headers":{},"payload_base64":"AHs="}`,
+			`"source":null,"headers":{},"edited_at":null,"payload_base64":"AHs=",` + end,
 		"latin": `{"event_id":"latin","aggregate_id":"a","event_type":"Paid","position":4,"received_at":"2026-01-31T12:00:00Z","occurred_at":"2026-01-31T11:00:00Z",` + rest +
-			`"source":null,"headers":{},"payload_base64":"IuQi"}`,
+			`"source":null,"headers":{},"edited_at":null,"payload_base64":"IuQi",` + end,
 		"far": `{"event_id":"far","aggregate_id":"a","event_type":"Paid","position":5,"received_at":"2026-01-31T12:00:00Z","occurred_at":null,` + rest +
-			`"source":null,"headers":{},"payload_base64":""}`,
+			`"source":null,"headers":{},"edited_at":null,"payload_base64":"",` + end,
 	} {
 		d, err := s.Event(t.Context(), id)
 		must(t, err)
@@ -158,7 +163,7 @@ func TestQuarantine(t *testing.T) {
 		ids = append(ids, q.ID)
 	}
 	equal(t, fmt.Sprint(len(ids), ids[0], ids[1100]), "1101 1101 1")
-	n, err := s.CountQuarantine(t.Context())
+	n, err := s.CountQuarantine(t.Context(), admin.QuarantineFilter{})
 	must(t, err)
 	equal(t, n, 1101)
 	ids = nil

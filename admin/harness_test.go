@@ -38,7 +38,7 @@ func setup(t testing.TB) *stage {
 	conn := s.connect()
 	_, _, err := migrations.Up(t.Context(), conn, inbox.DefaultSchema)
 	must(t, err)
-	s.exec(`create table effects (n bigint generated always as identity, aggregate_id text, event_id text, position bigint)`)
+	s.exec(`create table effects (n bigint generated always as identity, aggregate_id text, event_id text, position bigint, replay boolean)`)
 	return s
 }
 
@@ -109,8 +109,8 @@ func registry(t testing.TB) *handlers.Registry {
 	reg := handlers.New()
 	for _, eventType := range []string{"Paid", "Broken", "Flaky", "Skipped"} {
 		handlers.On(reg, eventType, func(ctx context.Context, tx pgx.Tx, e handlers.Event[[]byte]) error {
-			if _, err := tx.Exec(ctx, `insert into effects (aggregate_id, event_id, position) values ($1, $2, $3)`,
-				e.AggregateID, e.ID, e.Position); err != nil {
+			if _, err := tx.Exec(ctx, `insert into effects (aggregate_id, event_id, position, replay) values ($1, $2, $3, $4)`,
+				e.AggregateID, e.ID, e.Position, e.Replay); err != nil {
 				return err
 			}
 			switch {

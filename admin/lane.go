@@ -51,15 +51,23 @@ type Lane struct {
 	Error        *Failure `json:"error"`
 	PausedBy     *string  `json:"paused_by"`
 	PausedReason *string  `json:"paused_reason"`
+	// PausedType is the event type because of whose breaker the lane is paused;
+	// nil: a person paused it, or it is not paused.
+	PausedType *string `json:"-"`
 
+	// AttemptLimit is how many attempts the head has before its lane is stuck, for
+	// Sentence to say; 0: not known. Whoever knows the policy sets it.
+	AttemptLimit int `json:"-"`
 	// AsOf is the database's clock when the lane was read.
 	AsOf time.Time `json:"-"`
 
-	id      int64
-	cursor  int64
-	version int32
-	stored  State     // as in the table
-	held    time.Time // lanes.since
+	id         int64
+	cursor     int64
+	version    int32
+	generation int32
+	replayedTo int64
+	stored     State     // as in the table
+	held       time.Time // lanes.since
 }
 
 // Head names the event that a lane's others wait behind.
@@ -90,14 +98,14 @@ const (
 
 	runningSQL = `(l.lane_id = any(` + busySQL + `) and ` + canRunSQL + ` and a.last_position > l.cursor)`
 
-	laneColumnsSQL = `l.lane_id, l.cursor, l.version, l.state, l.since, clock_timestamp(), l.aggregate_id,
+	laneColumnsSQL = `l.lane_id, l.cursor, l.version, l.generation, l.replayed_to, l.state, l.since, clock_timestamp(), l.aggregate_id,
 	case when ` + runningSQL + ` then 'running'
 		when l.state = 'ready' and a.last_position <= l.cursor then 'idle'
 		else l.state end,
 	greatest(a.last_position - l.cursor, 0), l.attempts + l.crashes,
 	case when l.state = 'backoff' then l.next_attempt_at end,
 	h.event_id, h.event_type, h.position, h.received_at,
-	l.error_message, l.error_fingerprint, l.error_at, l.paused_by, l.paused_reason`
+	l.error_message, l.error_fingerprint, l.error_at, l.paused_by, l.paused_reason, l.paused_type`
 
 	laneTablesSQL = `{schema}.lanes l
 join {schema}.aggregates a on a.lane_id = l.lane_id`
@@ -110,6 +118,16 @@ join {schema}.aggregates a on a.lane_id = l.lane_id`
 	order by i.position
 	limit 1
 ) h on true`
+
+	// nextSQL is the head for conditions, n. Positions are dense, so that it ends
+	// at the first segment that has it; headSQL, which also finds a head behind a
+	// gap, looks into all of them to see which is first.
+	nextSQL = `join lateral (
+	select i.event_type, i.received_at
+	from {schema}.inbox i
+	where i.lane_id = l.lane_id and i.segment >= l.segment and i.position = l.cursor + 1
+	limit 1
+) n on true`
 
 	// By the unique constraint on aggregates.
 	laneByNameSQL = `select ` + laneColumnsSQL + `
@@ -130,10 +148,10 @@ func scanLane(row pgx.Row) (Lane, error) {
 		message, fingerprint *string
 		at                   *time.Time
 	}
-	err := row.Scan(&l.id, &l.cursor, &l.version, &l.stored, &l.held, &l.AsOf, &l.AggregateID,
+	err := row.Scan(&l.id, &l.cursor, &l.version, &l.generation, &l.replayedTo, &l.stored, &l.held, &l.AsOf, &l.AggregateID,
 		&l.State, &l.Pending, &l.Attempts, &l.NextAttemptAt,
 		&head.id, &head.eventType, &head.position, &head.received,
-		&failure.message, &failure.fingerprint, &failure.at, &l.PausedBy, &l.PausedReason)
+		&failure.message, &failure.fingerprint, &failure.at, &l.PausedBy, &l.PausedReason, &l.PausedType)
 	if err != nil {
 		return Lane{}, err
 	}

@@ -227,7 +227,7 @@ func TestShow(t *testing.T) {
 	must(t, err)
 	b, err = json.Marshal(d)
 	must(t, err)
-	if !strings.HasSuffix(string(b), `"history":[],"audit":[]}`) {
+	if !strings.HasSuffix(string(b), `"history":[],"audit":[],"changes":[],"replay":null}`) {
 		t.Errorf("what is empty is no empty list: %s", b)
 	}
 }
@@ -240,7 +240,7 @@ func TestWhatDoesNotExist(t *testing.T) {
 		`there is no aggregate "order-2": no event of it was ever stored`: func() error { _, err := s.Lane(t.Context(), "order-2"); return err },
 		"there is no aggregate \"\\x00\": no event":                       func() error { _, err := s.Lane(t.Context(), "\x00"); return err },
 		`there is no aggregate "ORDER-1": no event`: func() error {
-			_, err := s.Retry(t.Context(), admin.By{}, admin.Target{AggregateID: "ORDER-1"})
+			_, err := s.Apply(t.Context(), admin.Retry, admin.By{}, admin.Target{AggregateID: "ORDER-1"})
 			return err
 		},
 		`there is no aggregate "x": no event`:      func() error { _, err := s.Verify(t.Context(), admin.VerifyOptions{AggregateID: "x"}); return err },

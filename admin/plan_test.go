@@ -64,6 +64,8 @@ insert into inboxd.quarantine (reason, detail) select 'x', 'x' from generate_ser
 var (
 	scanned = regexp.MustCompile(`Seq Scan on (lanes|aggregates|inbox_1|runs_1|audit|failures|quarantine)\b`)
 	touched = regexp.MustCompile(`shared hit=(\d+)`)
+	// grouping statements look at every held lane.
+	grouping = regexp.MustCompile(`group by l.error_fingerprint|g\(fingerprint, last\)`)
 )
 
 // What an operator looks at is found by index, and a page costs as much behind
@@ -95,17 +97,51 @@ func TestNothingIsScanned(t *testing.T) {
 	for _, err := range a.Events(t.Context(), admin.EventFilter{AggregateID: "order-10"}) {
 		must(t, err)
 	}
+	for _, processed := range []bool{false, true} {
+		for _, err := range a.Events(t.Context(), admin.EventFilter{AggregateID: "order-10", Processed: &processed}) {
+			must(t, err)
+		}
+	}
+	for _, f := range []admin.ErrorFilter{{}, {Type: "Rare"}} {
+		_, err = a.Errors(t.Context(), f)
+		must(t, err)
+	}
+	for _, f := range []admin.AuditFilter{{}, {AggregateID: "order-10"}, {Limit: 10, Action: "retry"}} {
+		for _, err := range a.Audit(t.Context(), f) {
+			must(t, err)
+		}
+	}
 	for _, err := range a.Quarantine(t.Context(), admin.QuarantineFilter{}) {
 		must(t, err)
 	}
+	for _, err := range a.Quarantine(t.Context(), admin.QuarantineFilter{OldestFirst: true}) {
+		must(t, err)
+	}
+	_, err = a.Edit(t.Context(), ada, "10/2", []byte("2"))
+	must(t, err)
 	_, err = a.QuarantineRecord(t.Context(), 10)
 	must(t, err)
 	_, err = a.Verify(t.Context(), admin.VerifyOptions{AggregateID: "order-10"})
 	must(t, err)
-	_, err = a.Retry(t.Context(), admin.By{}, target("order-10")...)
+	_, err = a.Apply(t.Context(), admin.Retry, admin.By{}, admin.Target{AggregateID: "order-10"})
 	must(t, err)
-	_, err = a.RetryAll(t.Context(), admin.By{}, admin.Filter{Error: "f1", Limit: 1200}, nil)
+	plan, err := a.ReplayPlan(t.Context(), "order-17", "17/1")
 	must(t, err)
+	for _, err := range a.Replayed(t.Context(), plan) {
+		must(t, err)
+	}
+	_, err = a.Replay(t.Context(), ada, plan)
+	must(t, err)
+	for _, b := range []admin.Bulk{
+		{Action: admin.Retry, Filter: admin.Filter{Error: "f1", Limit: 1200}},
+		{Action: admin.Pause, By: ada, Filter: admin.Filter{State: admin.Ready, Limit: 300}},
+		{Action: admin.Resume, Filter: admin.Filter{Limit: 200}},
+		{Action: admin.Skip, By: ada, Filter: admin.Filter{State: admin.Stuck, Limit: 200}},
+	} {
+		for _, err := range a.ApplyAll(t.Context(), b) {
+			must(t, err)
+		}
+	}
 
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -120,7 +156,7 @@ func TestNothingIsScanned(t *testing.T) {
 				settings += sql + ";"
 			}
 		case strings.HasPrefix(sql, "select"), strings.HasPrefix(sql, "with"):
-			if !strings.Contains(sql, "release(") {
+			if !strings.Contains(sql, ".change(") && !strings.Contains(sql, "clock_timestamp(), coalesce(max(id)") {
 				s.explain(settings, d)
 			}
 		case strings.HasPrefix(sql, "begin"), strings.HasPrefix(sql, "commit"), strings.HasPrefix(sql, "rollback"):
@@ -147,7 +183,7 @@ func (s *stage) explain(settings string, d pgx.TraceQueryStartData) {
 	if m := scanned.FindString(plan); m != "" {
 		s.t.Errorf("%s: %s\n%s", m, sql, plan)
 	}
-	if m := touched.FindStringSubmatch(plan); m != nil && len(m[1]) > 4 {
+	if m := touched.FindStringSubmatch(plan); m != nil && len(m[1]) > 4 && !grouping.MatchString(sql) {
 		s.t.Errorf("%s pages are read: %s\n%s", m[1], sql, plan)
 	}
 }

@@ -82,7 +82,7 @@ func (sec section) query(s selection) *query {
 	}
 	if s.Type != "" {
 		q.head = true
-		q.and("h.event_type = " + q.arg(cleaned(s.Type)))
+		q.and("n.event_type = " + q.arg(cleaned(s.Type)))
 	}
 	if s.OlderThan > 0 {
 		q.olderThan(sec, s.OlderThan)
@@ -105,10 +105,10 @@ func (q *query) olderThan(sec section, d time.Duration) {
 	switch sec.name {
 	case string(Ready), string(Running):
 		q.head = true
-		q.and("h.received_at <= " + limit)
+		q.and("n.received_at <= " + limit)
 	case errorSection.name:
 		q.head = true
-		q.and("case when l.state = 'ready' or " + runningSQL + " then h.received_at else l.since end <= " + limit)
+		q.and("case when l.state = 'ready' or " + runningSQL + " then n.received_at else l.since end <= " + limit)
 	default:
 		q.and("l.since <= " + limit)
 	}
@@ -141,20 +141,24 @@ func (q *query) listSQL(sec section, limit int) string {
 	if sec.byTime {
 		order = "l.since, l.lane_id"
 	}
+	next := ""
+	if q.head {
+		next = nextSQL + "\n"
+	}
 	return `select ` + laneColumnsSQL + `
 from ` + laneTablesSQL + `
-` + headSQL + `
+` + next + headSQL + `
 where ` + strings.Join(q.where, "\n\tand ") + `
 order by ` + order + `
 limit ` + q.arg(limit)
 }
 
 func (q *query) countSQL() string {
-	head := ""
+	next := ""
 	if q.head {
-		head = headSQL + "\n"
+		next = nextSQL + "\n"
 	}
 	return `select count(*)
 from ` + laneTablesSQL + `
-` + head + `where ` + strings.Join(q.where, "\n\tand ")
+` + next + `where ` + strings.Join(q.where, "\n\tand ")
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -36,6 +35,9 @@ func (l *Lane) attemptWords() string {
 	if l.Attempts == 0 {
 		return ""
 	}
+	if l.AttemptLimit > 0 {
+		return fmt.Sprintf(" (attempt %d of %d)", l.Attempts, l.AttemptLimit)
+	}
 	return fmt.Sprintf(" (attempt %d)", l.Attempts)
 }
 
@@ -43,8 +45,7 @@ func (l *Lane) errorWords() string {
 	if l.Error == nil {
 		return ""
 	}
-	first, _, _ := strings.Cut(l.Error.Message, "\n")
-	return ": " + shorten(first, 300)
+	return ": " + shorten(firstLine(l.Error.Message), 300)
 }
 
 func (l *Lane) backoffWords() string {
@@ -53,7 +54,10 @@ func (l *Lane) backoffWords() string {
 		when = "in " + Age(l.NextAttemptAt.Sub(l.AsOf))
 	}
 	words := fmt.Sprintf("backing off: %s runs again %s", l.headWords(), when)
-	if l.Attempts > 0 {
+	switch {
+	case l.Attempts > 0 && l.AttemptLimit > 0:
+		words += fmt.Sprintf(", attempt %d of %d failed", l.Attempts, l.AttemptLimit)
+	case l.Attempts > 0:
 		words += fmt.Sprintf(", attempt %d failed", l.Attempts)
 	}
 	return words
@@ -61,13 +65,7 @@ func (l *Lane) backoffWords() string {
 
 func (l *Lane) pausedWords() string {
 	words := "paused for " + l.age()
-	if l.PausedBy != nil {
-		words += " by " + *l.PausedBy
-	}
-	if l.PausedReason != nil {
-		words += ": " + *l.PausedReason
-	}
-	return words
+	return words + l.pausedBy()
 }
 
 func (l *Lane) waitWords() string {

@@ -23,6 +23,19 @@ type LaneDetail struct {
 	// Audit has the latest changes by operators, at most 20, in the order of
 	// time.
 	Audit []AuditEntry `json:"audit"`
+	// Changes were recorded while a handler ran, and are made when it is done.
+	Changes []PendingChange `json:"changes"`
+	// Replay is how far a replay has come; nil: none is under way.
+	Replay *ReplayProgress `json:"replay"`
+}
+
+// ReplayProgress is how far a replay has come.
+type ReplayProgress struct {
+	// FromPosition to LastPosition are the events that run again.
+	FromPosition int64 `json:"from_position"`
+	LastPosition int64 `json:"last_position"`
+	// Position is that of the last one that did; FromPosition - 1: none yet.
+	Position int64 `json:"position"`
 }
 
 // HistoryEntry is one thing that happened to a lane.
@@ -90,6 +103,12 @@ from {schema}.audit
 where aggregate_id = $1
 order by id desc
 limit $2`
+
+	// By the primary key of runs.
+	replayBeganSQL = `select first_position from {schema}.runs
+where lane_id = $1 and generation = $2
+order by last_position
+limit 1`
 )
 
 // Lane looks at one lane.
@@ -107,7 +126,13 @@ func (a *Admin) Lane(ctx context.Context, aggregate string) (*LaneDetail, error)
 		if d.History, err = collect(ctx, tx, scanHistory, a.in(historySQL), d.id, d.cursor, shown); err != nil {
 			return err
 		}
-		d.Audit, err = collect(ctx, tx, scanAudit, a.in(laneAuditSQL), aggregate, shown)
+		if d.Audit, err = collect(ctx, tx, scanAudit, a.in(laneAuditSQL), aggregate, shown); err != nil {
+			return err
+		}
+		if d.Changes, err = collect(ctx, tx, scanPending, a.in(pendingSQL), d.id); err != nil {
+			return err
+		}
+		d.Replay, err = a.replayProgress(ctx, tx, &d.Lane)
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -119,6 +144,20 @@ func (a *Admin) Lane(ctx context.Context, aggregate string) (*LaneDetail, error)
 	slices.SortStableFunc(d.History, func(x, y HistoryEntry) int { return x.At.Compare(y.At) })
 	slices.SortFunc(d.Audit, func(x, y AuditEntry) int { return cmp.Compare(x.ID, y.ID) })
 	return &d, nil
+}
+
+// replayProgress looks how far a lane's replay has come. It begins where the
+// first run of its generation does.
+func (a *Admin) replayProgress(ctx context.Context, tx pgx.Tx, l *Lane) (*ReplayProgress, error) {
+	if l.replayedTo <= l.cursor {
+		return nil, nil
+	}
+	p := &ReplayProgress{FromPosition: l.cursor + 1, LastPosition: l.replayedTo, Position: l.cursor}
+	err := tx.QueryRow(ctx, a.in(replayBeganSQL), l.id, l.generation).Scan(&p.FromPosition)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (a *Admin) laneByName(ctx context.Context, db interface {
@@ -135,8 +174,10 @@ func (a *Admin) laneByName(ctx context.Context, db interface {
 }
 
 // collect reads all rows of a query; none is an empty list, not nil.
-func collect[T any](ctx context.Context, tx pgx.Tx, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, err := tx.Query(ctx, sql, args...)
+func collect[T any](ctx context.Context, db interface {
+	Query(context.Context, string, ...any) (pgx.Rows, error)
+}, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}

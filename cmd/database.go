@@ -101,6 +101,7 @@ func (a *app) useDev(ctx context.Context, db *database) error {
 	db.config.Database.URL, db.config.Database.URLFile = db.dev.URL(), ""
 	if broker := db.dev.BrokerAddr(); broker != "" {
 		db.config.Kafka.Brokers = []string{broker}
+		db.config.Kafka.TLS, db.config.Kafka.SASL = config.TLS{}, config.SASL{}
 	}
 	return nil
 }
@@ -171,7 +172,7 @@ func databaseFailure(err error) error {
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) && refusal.Code == "42501" { // insufficient_privilege
 		return failed("the database does not permit that: %w", err).
-			withHint("grant the user of database.url usage of the schema and all rights on its tables and functions")
+			withHint("log in as a role that may do it, or see inboxd doctor, which prints the SQL that grants what is missing")
 	}
 	if fault.Of(err) == fault.Outage {
 		return unreachable("the database went away: %w", err).withHint("%s", databaseHint(err))

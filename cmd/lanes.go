@@ -13,7 +13,8 @@ import (
 
 func newLanesCmd(a *app) *cobra.Command {
 	return noun("lanes", "See what waits, and put it right in order",
-		newLanesListCmd(a), newLanesShowCmd(a), newLanesRetryCmd(a))
+		newLanesListCmd(a), newLanesShowCmd(a), newLanesRetryCmd(a), newLanesSkipCmd(a),
+		newLanesReplayCmd(a), newLanesDryRunCmd(a), newLanesPauseCmd(a), newLanesResumeCmd(a))
 }
 
 func newLanesListCmd(a *app) *cobra.Command {
@@ -28,13 +29,13 @@ func newLanesListCmd(a *app) *cobra.Command {
 			return a.operate(cmd.Context(), func(ops *admin.Admin) error { return a.listLanes(cmd.Context(), ops, f) })
 		},
 	}
-	addFilterFlags(cmd, &f, admin.States())
+	a.addFilterFlags(cmd, &f, admin.States())
 	a.addOutputFlag(cmd)
 	return cmd
 }
 
 // addFilterFlags gives a command the flags that say which lanes are meant.
-func addFilterFlags(cmd *cobra.Command, f *admin.Filter, states []admin.State) {
+func (a *app) addFilterFlags(cmd *cobra.Command, f *admin.Filter, states []admin.State) {
 	words := make([]string, len(states))
 	for i, s := range states {
 		words[i] = string(s)
@@ -46,6 +47,8 @@ func addFilterFlags(cmd *cobra.Command, f *admin.Filter, states []admin.State) {
 	cmd.Flags().StringVar(&f.Type, "type", "", "lanes whose head has this event `TYPE`")
 	cmd.Flags().DurationVar(&f.OlderThan, "older-than", 0, "lanes that have waited for at least this `DURATION`, such as 90m")
 	addLimitFlag(cmd, &f.Limit, "lanes")
+	a.completeErrors(cmd, "error")
+	a.completeTypes(cmd, "type")
 }
 
 // choiceFlag is a flag that takes one of some words.
@@ -109,6 +112,8 @@ func laneHead(l admin.Lane) any {
 // laneWhy says in a few words what holds a lane.
 func laneWhy(l admin.Lane) any {
 	switch {
+	case l.State == admin.Paused && l.PausedType != nil && l.PausedReason != nil:
+		return "by its breaker: " + errorLine(*l.PausedReason)
 	case l.State == admin.Paused && l.PausedBy != nil && l.PausedReason != nil:
 		return "by " + *l.PausedBy + ": " + firstLine(*l.PausedReason)
 	case l.Error == nil:

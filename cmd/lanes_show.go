@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inboxd/inboxd/admin"
+	"github.com/inboxd/inboxd/internal/dev"
 )
 
 func newLanesShowCmd(a *app) *cobra.Command {
@@ -17,29 +18,44 @@ func newLanesShowCmd(a *app) *cobra.Command {
 		Short: "Show one lane: its head, what waits behind it, what happened to it",
 		Args:  exactArgs("AGGREGATE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.operate(cmd.Context(), func(ops *admin.Admin) error { return a.showLane(cmd.Context(), ops, args[0]) })
+			return a.showLane(cmd.Context(), args[0])
 		},
 	}
 	a.addOutputFlag(cmd)
 	return cmd
 }
 
-func (a *app) showLane(ctx context.Context, ops *admin.Admin, aggregate string) error {
-	d, err := ops.Lane(ctx, aggregate)
+func (a *app) showLane(ctx context.Context, aggregate string) error {
+	db, err := a.openDatabase(ctx)
 	if err != nil {
 		return err
+	}
+	defer db.close()
+	ops := admin.New(db.pool, db.schema)
+	d, err := ops.Lane(ctx, aggregate)
+	if err != nil {
+		return operationFailure(err)
 	}
 	if a.output != formatTable {
 		return a.showJSON(d)
 	}
+	d.AttemptLimit = attemptLimit(db)
 	var head *admin.EventDetail
 	if d.Head != nil {
 		head, err = ops.Event(ctx, d.Head.EventID)
 		if err != nil && !errors.Is(err, admin.ErrNotFound) {
-			return err
+			return operationFailure(err)
 		}
 	}
 	return a.show(d, laneFields(d, head), func(b *bytes.Buffer) { a.writeLaneParts(b, d) })
+}
+
+// attemptLimit is how many attempts a head has before its lane is stuck.
+func attemptLimit(db *database) int {
+	if db.dev != nil && db.dev.Database != dev.Own {
+		return dev.Retry.Attempts
+	}
+	return db.config.Lanes.Retry.Attempts
 }
 
 // laneIndent is where the values of a lane's fields begin.
@@ -58,10 +74,28 @@ func laneFields(d *admin.LaneDetail, head *admin.EventDetail) []field {
 		fields = append(fields, field{"error", wrapped(d.Error.Message, laneIndent)},
 			field{"error at", d.Error.At}, field{"fingerprint", d.Error.Fingerprint})
 	}
+	if r := d.Replay; r != nil {
+		fields = append(fields, field{"replay", wrapped(replayProgress(r), laneIndent)})
+	}
+	if head != nil && head.Edit != nil {
+		fields = append(fields, field{"edited", wrapped(fmt.Sprintf("at %s by %s: %s",
+			cellText(head.Edit.At), head.Edit.Actor, head.Edit.Reason), laneIndent)})
+	}
 	if head != nil {
 		fields = append(fields, field{"payload", payloadText(head, 20)})
 	}
 	return fields
+}
+
+// replayProgress says how far a replay has come.
+func replayProgress(r *admin.ReplayProgress) string {
+	did := r.Position - r.FromPosition + 1
+	words := fmt.Sprintf("%s of %s from position %d to %d ran again", thousands(did),
+		count(r.LastPosition-r.FromPosition+1, "event"), r.FromPosition, r.LastPosition)
+	if did > 0 {
+		words += fmt.Sprintf(", up to position %d", r.Position)
+	}
+	return words
 }
 
 func (a *app) writeLaneParts(b *bytes.Buffer, d *admin.LaneDetail) {
@@ -78,6 +112,10 @@ func (a *app) writeLaneParts(b *bytes.Buffer, d *admin.LaneDetail) {
 		section(b, "History")
 		b.Write(tableOf(historyColumns, d.History, colour))
 	}
+	if len(d.Changes) > 0 {
+		section(b, "Changes that are made when the running handler ends")
+		b.Write(tableOf(pendingColumns, d.Changes, colour))
+	}
 	if len(d.Audit) > 0 {
 		section(b, "Changes by operators")
 		b.Write(tableOf(auditColumns, d.Audit, colour))
@@ -87,7 +125,7 @@ func (a *app) writeLaneParts(b *bytes.Buffer, d *admin.LaneDetail) {
 var laneEventColumns = []column[admin.Event]{
 	{head: "position", cell: func(e admin.Event) any { return e.Position }},
 	{head: "event", cell: func(e admin.Event) any { return e.EventID }},
-	{head: "type", cell: func(e admin.Event) any { return e.EventType }, flex: true},
+	{head: "type", cell: markedType, flex: true},
 	{head: "received", cell: func(e admin.Event) any { return e.ReceivedAt }},
 	{head: "tries", cell: func(e admin.Event) any { return e.Attempts }},
 }
@@ -120,4 +158,17 @@ var auditColumns = []column[admin.AuditEntry]{
 	{head: "what", cell: func(e admin.AuditEntry) any { return e.Action }},
 	{head: "event", cell: func(e admin.AuditEntry) any { return e.EventID }},
 	{head: "why", cell: func(e admin.AuditEntry) any { return e.Reason }, flex: true},
+}
+
+var pendingColumns = []column[admin.PendingChange]{
+	{head: "at", cell: func(p admin.PendingChange) any { return p.At }},
+	{head: "who", cell: func(p admin.PendingChange) any { return p.Actor }, flex: true},
+	{head: "what", cell: func(p admin.PendingChange) any { return string(p.Action) }},
+	{head: "event", cell: func(p admin.PendingChange) any {
+		if p.FromPosition != nil {
+			return fmt.Sprintf("from %d", *p.FromPosition)
+		}
+		return p.EventID
+	}},
+	{head: "why", cell: func(p admin.PendingChange) any { return p.Reason }, flex: true},
 }

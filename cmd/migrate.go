@@ -14,7 +14,7 @@ import (
 )
 
 func newMigrateCmd(a *app) *cobra.Command {
-	return noun("migrate", "Create and upgrade the schema", newMigrateUpCmd(a), newMigrateStatusCmd(a), newMigratePrintCmd(a))
+	return noun("migrate", "Create and upgrade the schema", newMigrateUpCmd(a), newMigrateStatusCmd(a), newMigratePrintCmd(a), newMigrateRolesCmd(a))
 }
 
 // schemaStatus is what is known of the schema.
@@ -73,10 +73,14 @@ func (a *app) applyMigrations(ctx context.Context, db *database) (from, to int32
 }
 
 func migrationFailure(err error) error {
+	var encoding *migrations.EncodingError
+	if errors.As(err, &encoding) {
+		return failed("%w", err).withHint("create another one: create database %s_utf8 encoding 'UTF8' template template0", encoding.Database)
+	}
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) && refusal.Code == "42501" { // insufficient_privilege
 		return failed("the user of database.url may not migrate: %w", err).
-			withHint("grant it create on the database and ownership of the schema, or run what inboxd migrate print shows as another user")
+			withHint("log in as the role that owns the schema (see inboxd migrate roles), or run what inboxd migrate print shows as another user")
 	}
 	return databaseFailure(err)
 }

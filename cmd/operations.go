@@ -112,10 +112,16 @@ func (a *app) actorOr(named string) string {
 	return firstOf(a.getenv("USER"), a.getenv("LOGNAME"))
 }
 
+// asks answers the terminal that questions are answered on, if there is one.
+func (a *app) asks() (*os.File, bool) {
+	in, ok := a.stdin.(*os.File)
+	return in, ok && isatty.IsTerminal(in.Fd())
+}
+
 // confirm asks whether to go on. Without a terminal to ask on it refuses.
 func (a *app) confirm(ctx context.Context, what string) error {
-	in, ok := a.stdin.(*os.File)
-	if !ok || !isatty.IsTerminal(in.Fd()) {
+	in, ok := a.asks()
+	if !ok {
 		return refused("%s takes a confirmation, and there is no terminal to ask on; nothing was changed", what).
 			withHint("add --yes to do it, or --dry-run to see what it would change")
 	}

@@ -40,6 +40,8 @@ var programs = map[string]func(){
 	"broker": func() { must(runBroker(os.Args[1], os.Args[2:])) },
 	// produce FILE TOPIC sends the lines of stdin, KEY ID TYPE VALUE each, to that broker.
 	"produce": func() { must(produce(os.Args[1], os.Args[2])) },
+	// shorten FILE TOPIC PARTITION OFFSET deletes the records before the offset.
+	"shorten": func() { must(shorten(os.Args[1], os.Args[2], os.Args[3:])) },
 	// awaitfile FILE waits until there is such a file.
 	"awaitfile": func() { _, err := awaitFile(os.Args[1]); must(err) },
 	// typed runs the commands that a report on stdin tells to type.
@@ -54,7 +56,7 @@ func must(err error) {
 }
 
 // shop is a registry with handlers in Go: Slow ends when it is asked to, Deaf
-// never does.
+// never does, Told writes two effects.
 func shop() *handlers.Registry {
 	reg := handlers.New()
 	reg.Ignore("OrderViewed")
@@ -69,6 +71,14 @@ func shop() *handlers.Registry {
 	handlers.On(reg, "Deaf", func(context.Context, pgx.Tx, handlers.Event[string]) error {
 		must(os.WriteFile("started", nil, 0o600))
 		select {}
+	})
+	handlers.On(reg, "Told", func(ctx context.Context, tx pgx.Tx, e handlers.Event[int]) error {
+		if _, err := tx.Exec(ctx, "insert into effects (event_id) values ($1)", e.ID); err != nil {
+			return err
+		}
+		var b pgx.Batch
+		b.Queue("insert into effects (event_id) values ('batch')")
+		return tx.SendBatch(ctx, &b).Close()
 	})
 	return reg
 }

@@ -2,8 +2,11 @@ package cmd
 
 import (
 	"context"
+	"encoding/hex"
+	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,23 +14,45 @@ import (
 )
 
 func newQuarantineCmd(a *app) *cobra.Command {
-	return noun("quarantine", "See records that could not become events", newQuarantineListCmd(a), newQuarantineShowCmd(a))
+	return noun("quarantine", "See records that could not become events, and try them again or discard them",
+		newQuarantineListCmd(a), newQuarantineShowCmd(a), newQuarantineRequeueCmd(a), newQuarantineDiscardCmd(a))
 }
 
 func newQuarantineListCmd(a *app) *cobra.Command {
-	var f admin.QuarantineFilter
+	var f quarantineFlags
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List records in quarantine, the newest first",
 		Args:  exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.operate(cmd.Context(), func(ops *admin.Admin) error { return a.listQuarantine(cmd.Context(), ops, f) })
+			return a.operate(cmd.Context(), func(ops *admin.Admin) error { return a.listQuarantine(cmd.Context(), ops, f.filter()) })
 		},
 	}
-	addLimitFlag(cmd, &f.Limit, "records")
+	f.add(cmd)
 	a.addOutputFlag(cmd)
 	return cmd
 }
+
+// quarantineFlags say which records are meant.
+type quarantineFlags struct {
+	records      admin.QuarantineFilter
+	since, until momentFlag
+}
+
+func (f *quarantineFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.records.Reason, "reason-code", "", "records that are in quarantine for this reason: a `WORD` such as not-json")
+	cmd.Flags().StringVar(&f.records.Topic, "topic", "", "records from this `TOPIC`")
+	addTimeFlags(cmd, &f.since, &f.until, "records received")
+	addLimitFlag(cmd, &f.records.Limit, "records")
+}
+
+func (f *quarantineFlags) filter() admin.QuarantineFilter {
+	f.records.From, f.records.Until = f.since.at, f.until.at
+	return f.records
+}
+
+// quarantineFilterNames are the flags that quarantineFlags adds.
+var quarantineFilterNames = []string{"reason-code", "topic", "since", "until", "limit"}
 
 func (a *app) listQuarantine(ctx context.Context, ops *admin.Admin, f admin.QuarantineFilter) error {
 	return bounded[admin.Quarantined]{
@@ -36,7 +61,7 @@ func (a *app) listQuarantine(ctx context.Context, ops *admin.Admin, f admin.Quar
 			f.Limit = limit
 			return ops.Quarantine(ctx, f)
 		},
-		count: func() (int, error) { return ops.CountQuarantine(ctx) },
+		count: func() (int, error) { return ops.CountQuarantine(ctx, f) },
 	}.write(a, f.Limit)
 }
 
@@ -50,24 +75,20 @@ var quarantineColumns = []column[admin.Quarantined]{
 }
 
 func newQuarantineShowCmd(a *app) *cobra.Command {
-	var id int64
+	var ids []int64
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one record with its bytes",
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if err := exactArgs("ID")(cmd, args); err != nil {
 				return err
 			}
-			var err error
-			if id, err = strconv.ParseInt(args[0], 10, 64); err != nil {
-				return wrongUse("%q is not the id of a record in quarantine, which is a number", args[0]).
-					withHint("the ids are in: inboxd quarantine list")
-			}
-			return nil
+			ids, err = quarantineIDs(args)
+			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.operate(cmd.Context(), func(ops *admin.Admin) error {
-				d, err := ops.QuarantineRecord(cmd.Context(), id)
+				d, err := ops.QuarantineRecord(cmd.Context(), ids[0])
 				if err != nil {
 					return err
 				}
@@ -75,22 +96,61 @@ func newQuarantineShowCmd(a *app) *cobra.Command {
 			})
 		},
 	}
+	cmd.ValidArgsFunction = a.completion(onlyFirst(findQuarantined))
 	a.addOutputFlag(cmd)
 	return cmd
 }
 
-func quarantineFields(d *admin.QuarantinedDetail) []field {
-	return []field{
-		{"id", d.ID}, {"received", d.ReceivedAt}, {"reason", d.Reason}, {"detail", wrapped(d.Detail, len("received")+columnGap)},
-		{"source", sourceText(d.Source)}, {"size", d.Size}, {"headers", headersText(d.Headers)},
-		{"key", nullableText(d.Key)}, {"value", nullableText(d.Value)},
+// quarantineIDs reads the ids that a command was given.
+func quarantineIDs(args []string) ([]int64, error) {
+	ids := make([]int64, len(args))
+	for i, arg := range args {
+		id, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil {
+			return nil, wrongUse("%q is not the id of a record in quarantine, which is a number", arg).
+				withHint("the ids are in: inboxd quarantine list")
+		}
+		ids[i] = id
 	}
+	return ids, nil
 }
 
-// nullableText is bytesText, and null for what a record does not have.
-func nullableText(b []byte) any {
-	if b == nil {
-		return nil
+// findQuarantined finds ids of records in quarantine for a shell.
+func findQuarantined(ctx context.Context, db *database, _ []string, _ string) ([]string, error) {
+	var words []string
+	for q, err := range admin.New(db.pool, db.schema).Quarantine(ctx, admin.QuarantineFilter{Limit: maxWords}) {
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, fmt.Sprintf("%d\t%s", q.ID, printable(q.Reason)))
 	}
-	return bytesText(b)
+	return words, nil
+}
+
+func quarantineFields(d *admin.QuarantinedDetail) []field {
+	fields := []field{
+		{"id", d.ID}, {"received", d.ReceivedAt}, {"reason", d.Reason}, {"detail", wrapped(d.Detail, len("value bytes")+columnGap)},
+		{"source", sourceText(d.Source)}, {"size", d.Size}, {"headers", headersText(d.Headers)},
+	}
+	fields = append(fields, byteFields("key", d.Key)...)
+	return append(fields, byteFields("value", d.Value)...)
+}
+
+// textBytes is how many bytes of what is text are shown in hexadecimal as well:
+// enough to see a mark before it, or a wrong encoding.
+const textBytes = 64
+
+// byteFields show bytes as text, if they are, and in hexadecimal.
+func byteFields(name string, b []byte) []field {
+	switch {
+	case b == nil:
+		return []field{{name, nil}}
+	case len(b) == 0 || !isText(b):
+		return []field{{name, bytesText(b)}}
+	}
+	dump := strings.TrimRight(hex.Dump(b[:min(len(b), textBytes)]), "\n")
+	if more := len(b) - textBytes; more > 0 {
+		dump += fmt.Sprintf("\n… %s more", count(int64(more), "byte"))
+	}
+	return []field{{name, bytesText(b)}, {name + " bytes", dump}}
 }

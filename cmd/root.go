@@ -19,9 +19,13 @@ var commands = []func(*app) *cobra.Command{
 	newMigrateCmd,
 	newIngestCmd,
 	newLanesCmd,
+	newErrorsCmd,
 	newEventsCmd,
 	newQuarantineCmd,
+	newAuditCmd,
+	newSourcesCmd,
 	newVerifyCmd,
+	newDoctorCmd,
 	newBenchCmd,
 	newConfigCmd,
 	newVersionCmd,
@@ -46,6 +50,7 @@ func Run(
 	if !a.started && e.code == exitFailed { // cobra's own errors have no code
 		e.code = exitWrongUse
 	}
+	a.explainDenied(ctx, e)
 	report(stderr, a.failureFormat(args), e)
 	return e.code
 }
@@ -82,6 +87,7 @@ func newRoot(a *app) *cobra.Command {
 			sub.Args, sub.RunE = knownCommand, showHelp
 		}
 	}
+	a.complete(root)
 	a.noteStarts(root)
 	return root
 }

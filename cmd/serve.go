@@ -19,21 +19,36 @@ import (
 
 func newServeCmd(a *app) *cobra.Command {
 	var drain bool
+	var profiles string
+	var from resetFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Ingest and run lanes until stopped",
 		Long: "Store the records of kafka.topics as events and run the handler of each event, until stopped.\n" +
 			"It may be started before database and broker are up, and as often as wanted at the same time.\n\n" +
 			"SIGINT or SIGTERM: take nothing new, finish what runs within lanes.drain, exit 0.\n" +
-			"A second one, or the deadline: roll back what still runs, exit 1. It runs again at the next start.",
+			"A second one, or the deadline: roll back what still runs, exit 1. It runs again at the next start.\n\n" +
+			"--from moves the offsets of all topics first, once, as sources reset does: see its help.",
 		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), drain) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := from.checkServe(cmd, drain); err != nil {
+				return err
+			}
+			stop, err := a.servePprof(profiles)
+			if err != nil {
+				return err
+			}
+			defer stop()
+			return a.serve(cmd.Context(), drain, from)
+		},
 	}
+	a.addFromFlags(cmd, &from)
+	cmd.Flags().StringVar(&profiles, "pprof", "", "serve Go profiles on the loopback `ADDRESS` host:port (default: nowhere)")
 	cmd.Flags().BoolVar(&drain, "drain", false, "ingest nothing, run what can run, exit when nothing can")
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, drain bool) error {
+func (a *app) serve(ctx context.Context, drain bool, from resetFlags) error {
 	insist := insistOn(ctx)
 	defer insist.stop()
 	db, err := a.poolDatabase(ctx)
@@ -56,6 +71,12 @@ func (a *app) serve(ctx context.Context, drain bool) error {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // stopped before there was anything to stop
 		}
+		return err
+	}
+	if err := db.mayServe(ctx); err != nil {
+		return err
+	}
+	if err := a.moveBefore(ctx, db, from); err != nil {
 		return err
 	}
 	a.logServing(db, drain, lanesOnly)

@@ -2,8 +2,9 @@ package handlers
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -11,8 +12,8 @@ import (
 // Event is an event whose payload was decoded into T.
 type Event[T any] struct {
 	Message
-	// Data is the payload, decoded from JSON. With T []byte, json.RawMessage or
-	// string it is the payload as it came.
+	// Data is the payload, decoded from JSON or by the codec of WithCodec. With T
+	// []byte, json.RawMessage or string it is the payload as it came.
 	Data T
 }
 
@@ -22,69 +23,75 @@ type Event[T any] struct {
 // commit it or roll it back.
 //
 // A payload that cannot be decoded into T makes the lane stuck.
-func On[T any](r *Registry, eventType string, handle func(ctx context.Context, tx pgx.Tx, e Event[T]) error) {
-	mustHave(handle != nil, eventType)
-	r.add(&Entry{Type: eventType, Form: Direct, handler: func(ctx context.Context, call *Call) error {
-		event, err := typed[T](call.Events[0])
+func On[T any](r *Registry, eventType string, handle func(ctx context.Context, tx pgx.Tx, e Event[T]) error, opts ...Option) {
+	e := newEntry[T](eventType, Direct)
+	if handle != nil {
+		e.handler = direct(e.payload, handle)
+	}
+	r.add(e, opts)
+}
+
+func direct[T any](p *payload, handle func(ctx context.Context, tx pgx.Tx, e Event[T]) error) Handler {
+	return func(ctx context.Context, call *Call) error {
+		event, err := eventOf[T](p, call)
 		if err != nil {
 			return err
 		}
-		return handle(ctx, call.Tx, event)
-	}})
+		return handle(ctx, call.Tx, *event)
+	}
 }
 
 // OnQueue registers a handler that only queues statements for one event. They
 // are sent together with those of its neighbours, which is several times faster
 // than a round trip each. A statement that fails fails the event; results can
 // be read with the callbacks of pgx.QueuedQuery.
-func OnQueue[T any](r *Registry, eventType string, queue func(ctx context.Context, b *pgx.Batch, e Event[T]) error) {
-	mustHave(queue != nil, eventType)
-	r.add(&Entry{Type: eventType, Form: Queued, handler: func(ctx context.Context, call *Call) error {
-		event, err := typed[T](call.Events[0])
-		if err != nil {
-			return err
+func OnQueue[T any](r *Registry, eventType string, queue func(ctx context.Context, b *pgx.Batch, e Event[T]) error, opts ...Option) {
+	e := newEntry[T](eventType, Queued)
+	if queue != nil {
+		e.handler = func(ctx context.Context, call *Call) error {
+			event, err := eventOf[T](e.payload, call)
+			if err != nil {
+				return err
+			}
+			return queue(ctx, call.Batch, *event)
 		}
-		return queue(ctx, call.Batch, event)
-	}})
+	}
+	r.add(e, opts)
 }
 
 // OnBatch registers a handler that gets several events of one lane, in order,
 // and may answer them with one statement. All of them are done or none: when it
-// fails, the events are run one by one, so that only the guilty one waits.
-func OnBatch[T any](r *Registry, eventType string, handle func(ctx context.Context, tx pgx.Tx, events []Event[T]) error) {
-	mustHave(handle != nil, eventType)
-	r.add(&Entry{Type: eventType, Form: Batched, handler: func(ctx context.Context, call *Call) error {
-		events := make([]Event[T], len(call.Events))
-		for i, m := range call.Events {
-			event, err := typed[T](m)
+// fails, the events are run one by one, so that only the guilty one waits. The
+// handler may get one event as well; Single sets another function for that.
+func OnBatch[T any](r *Registry, eventType string, handle func(ctx context.Context, tx pgx.Tx, events []Event[T]) error, opts ...Option) {
+	e := newEntry[T](eventType, Batched)
+	if handle != nil {
+		e.handler = func(ctx context.Context, call *Call) error {
+			events, err := eventsOf[T](e.payload, call)
 			if err != nil {
 				return err
 			}
-			events[i] = event
-		}
-		return handle(ctx, call.Tx, events)
-	}})
-}
-
-func mustHave(ok bool, eventType string) {
-	if !ok {
-		panic(fmt.Sprintf("handlers: the handler of event type %q is nil", eventType))
-	}
-}
-
-func typed[T any](m *Message) (Event[T], error) {
-	e := Event[T]{Message: *m}
-	switch data := any(&e.Data).(type) {
-	case *[]byte:
-		*data = m.Payload
-	case *json.RawMessage:
-		*data = m.Payload
-	case *string:
-		*data = string(m.Payload)
-	default:
-		if err := json.Unmarshal(m.Payload, &e.Data); err != nil {
-			return e, Permanent(fmt.Errorf("decode payload of %s into %T: %w", m.Type, e.Data, err))
+			return handle(ctx, call.Tx, events)
 		}
 	}
-	return e, nil
+	r.add(e, opts)
+}
+
+// Single gives an OnBatch handler another form for one event, which runs whenever
+// there is no more than one: after a batch has failed, and when nothing else
+// waits in the lane. It may read and decide where the batch is one statement, but
+// its effects have to be the same.
+func Single[T any](handle func(ctx context.Context, tx pgx.Tx, e Event[T]) error) Option {
+	return Option{name: "Single", perType: true, forms: []Form{Batched}, check: func() error {
+		if handle == nil {
+			return errors.New("the handler is nil")
+		}
+		return nil
+	}, apply: func(e *Entry) error {
+		if t := reflect.TypeFor[T](); t != e.payload.data {
+			return fmt.Errorf("it takes %s, but the handler of batches takes %s", t, e.payload.data)
+		}
+		e.single = direct(e.payload, handle)
+		return nil
+	}}
 }

@@ -2,96 +2,46 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"sync"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/inboxd/inboxd/inbox"
 )
-
-// Form is how a handler does its work; see the package's doc for the choice.
-type Form int
-
-// The forms.
-const (
-	// Direct handlers get the transaction and one event (On).
-	Direct Form = iota
-	// Queued handlers only queue statements (OnQueue, SQL).
-	Queued
-	// Batched handlers get the transaction and several events of one lane (OnBatch).
-	Batched
-	// Ignored types pass without a handler (Ignore).
-	Ignored
-)
-
-// Message is one event on its way to a handler, payload undecoded.
-type Message struct {
-	inbox.Event
-	// Attempt counts from 1 within the event's present run of attempts.
-	Attempt int
-	// Replay says that an operator ordered the lane to run again from an
-	// earlier event: the handler has seen this event before.
-	Replay bool
-}
-
-// Call is one invocation of a handler, as middleware sees it.
-type Call struct {
-	// Events holds one event, or, for a batched handler, several of one lane
-	// and type, in order. Never empty.
-	Events []*Message
-	// Tx is the lane's transaction; nil for a queued handler.
-	Tx pgx.Tx
-	// Batch takes the statements of a queued handler; nil for the others.
-	Batch *pgx.Batch
-}
-
-// Handler runs one call. Nil means done; any error undoes what the call wrote
-// and is the attempt's outcome, see Permanent, RetryAfter, Skip and Pause.
-type Handler func(ctx context.Context, call *Call) error
-
-// Middleware wraps a handler.
-type Middleware func(next Handler) Handler
-
-// Entry is what is registered for one event type.
-type Entry struct {
-	Type string
-	Form Form
-	// Max is the most events of one call, for batched handlers; 0: no limit
-	// but the lane's own.
-	Max     int
-	handler Handler
-}
-
-// Handle runs the handler within the middleware of its registry.
-func (e *Entry) Handle(ctx context.Context, call *Call) error { return e.handler(ctx, call) }
 
 // Registry knows a handler for each event type. Register everything before the
-// registry is used; from then on it only answers. Mistakes in registering panic:
-// they are found at start-up.
+// registry is used; from then on it only answers, and many may ask at once.
+// Mistakes in registering panic: they are found at start-up. Make one with New.
 type Registry struct {
 	entries    map[string]*Entry
+	aliases    map[string]alias
 	middleware []Middleware
+	defaults   []Option
 
 	sealing sync.Mutex
 	sealed  map[string]*Entry
 }
 
-// New makes an empty registry.
-func New() *Registry {
-	return &Registry{entries: map[string]*Entry{}}
+// New makes an empty registry. Options hold for every handler that they fit and
+// that does not say otherwise itself.
+func New(opts ...Option) *Registry {
+	for _, o := range opts {
+		if err := o.forRegistry(); err != nil {
+			panic("handlers: " + err.Error())
+		}
+	}
+	return &Registry{entries: map[string]*Entry{}, aliases: map[string]alias{}, defaults: opts}
 }
 
 // Use wraps every handler, those registered earlier included, in middleware;
 // the first is the outermost.
 func (r *Registry) Use(middleware ...Middleware) {
+	r.mustBe("middleware")
 	for _, m := range middleware {
 		if m == nil {
 			panic("handlers: Use was given a nil middleware")
 		}
 	}
-	r.unsealed("Use")
 	r.middleware = append(r.middleware, middleware...)
 }
 
@@ -99,7 +49,7 @@ func (r *Registry) Use(middleware ...Middleware) {
 // and one that is stored already passes its lane as processed.
 func (r *Registry) Ignore(eventTypes ...string) {
 	for _, t := range eventTypes {
-		r.add(&Entry{Type: t, Form: Ignored, handler: func(context.Context, *Call) error { return nil }})
+		r.add(&Entry{Type: t, Form: Ignored, handler: func(context.Context, *Call) error { return nil }}, nil)
 	}
 }
 
@@ -109,59 +59,99 @@ func (r *Registry) Ignores(eventType string) bool {
 	return ok && e.Form == Ignored
 }
 
-// Types lists the registered event types in order, ignored ones included.
+// Types lists the registered event types in order, ignored ones and aliases
+// included.
 func (r *Registry) Types() []string {
-	types := make([]string, 0, len(r.entries))
-	for t := range r.entries {
-		types = append(types, t)
-	}
-	sort.Strings(types)
+	types := slices.AppendSeq(slices.Collect(maps.Keys(r.entries)), maps.Keys(r.aliases))
+	slices.Sort(types)
 	return types
 }
 
-// Has reports whether the type is registered or ignored.
+// Has reports whether the type is registered, an alias or ignored.
 func (r *Registry) Has(eventType string) bool {
+	_, isAlias := r.aliases[eventType]
 	_, ok := r.entries[eventType]
-	return ok
+	return ok || isAlias
 }
 
-// Seal ends registering and gives the entries, each handler within the
-// middleware. Registering afterwards panics. It may be called more than once,
-// also at the same time.
+// Check says what is wrong with the registry as a whole: aliases that lead
+// nowhere, in a circle, or to data of another type. It is for when everything is
+// registered.
+func (r *Registry) Check() error {
+	var errs []error
+	for _, older := range slices.Sorted(maps.Keys(r.aliases)) {
+		if _, _, err := r.resolve(older); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Seal ends registering and gives the entries by event type, each handler within
+// its middleware; an alias has the entry of what it is an alias of. Registering
+// afterwards panics, and so does Seal with what Check finds. It may be called
+// more than once, also at the same time.
 func (r *Registry) Seal() map[string]*Entry {
 	r.sealing.Lock()
 	defer r.sealing.Unlock()
 	if r.sealed != nil {
 		return r.sealed
 	}
-	r.sealed = make(map[string]*Entry, len(r.entries))
-	for t, e := range r.entries {
-		wrapped := *e
-		if e.Form != Ignored {
-			for i := len(r.middleware) - 1; i >= 0; i-- {
-				wrapped.handler = r.middleware[i](wrapped.handler)
-			}
-		}
-		r.sealed[t] = &wrapped
+	if err := r.Check(); err != nil {
+		panic("handlers: " + err.Error())
 	}
-	return r.sealed
+	sealed := make(map[string]*Entry, len(r.entries)+len(r.aliases))
+	for t, e := range r.entries {
+		sealed[t] = e.wrapped(r.middleware)
+	}
+	for older := range r.aliases {
+		e, steps, _ := r.resolve(older)
+		if e.payload.older == nil {
+			e.payload.older = map[string][]Step{}
+		}
+		e.payload.older[older] = steps
+		sealed[older] = sealed[e.Type]
+	}
+	r.sealed = sealed
+	return sealed
 }
 
-func (r *Registry) unsealed(doing string) {
+// mustBe panics if the registry cannot take what is registered.
+func (r *Registry) mustBe(what string) {
+	if r == nil || r.entries == nil {
+		panic(fmt.Sprintf("handlers: the registry for %s is nil or empty; make one with handlers.New()", what))
+	}
 	r.sealing.Lock()
 	defer r.sealing.Unlock()
 	if r.sealed != nil {
-		panic(fmt.Sprintf("handlers: %s after the registry is in use; register everything before", doing))
+		panic(fmt.Sprintf("handlers: %s comes after the registry is in use; register everything before", what))
 	}
 }
 
-func (r *Registry) add(e *Entry) {
-	r.unsealed("registering " + e.Type)
-	if e.Type == "" {
-		panic("handlers: a handler was registered for an empty event type")
+// add registers an entry, or panics.
+func (r *Registry) add(e *Entry, opts []Option) {
+	if err := r.tryAdd(e, opts); err != nil {
+		panic("handlers: " + err.Error())
 	}
-	if _, ok := r.entries[e.Type]; ok {
-		panic(fmt.Sprintf("handlers: event type %q is registered twice", e.Type))
+}
+
+// tryAdd is add for handlers that come from a configuration: what is wrong with
+// them is an error.
+func (r *Registry) tryAdd(e *Entry, opts []Option) error {
+	r.mustBe("the handler of " + e.Type)
+	switch {
+	case e.Type == "":
+		return errors.New("a handler was registered for an empty event type")
+	case e.handler == nil:
+		return fmt.Errorf("the handler of event type %q is nil", e.Type)
+	case r.Has(e.Type):
+		return fmt.Errorf("event type %q is registered twice", e.Type)
+	}
+	if e.Form != Ignored {
+		if err := e.set(r.defaults, opts); err != nil {
+			return err
+		}
 	}
 	r.entries[e.Type] = e
+	return nil
 }

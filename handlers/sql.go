@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -65,6 +66,11 @@ type sqlStatement struct {
 // An error says what is wrong with the statements; whether the database accepts
 // them shows when they run.
 func SQL(r *Registry, eventType string, statements ...string) error {
+	return SQLWith(r, eventType, statements)
+}
+
+// SQLWith is SQL with options. An option that does not fit is an error too.
+func SQLWith(r *Registry, eventType string, statements []string, opts ...Option) error {
 	parsed := make([]sqlStatement, len(statements))
 	for i, text := range statements {
 		statement, err := parseSQL(text)
@@ -76,19 +82,26 @@ func SQL(r *Registry, eventType string, statements ...string) error {
 	if len(parsed) == 0 {
 		return fmt.Errorf("the sql handler of %s has no statement; to pass over a type, ignore it", eventType)
 	}
-	r.add(&Entry{Type: eventType, Form: Queued, handler: func(_ context.Context, call *Call) error {
-		for _, s := range parsed {
-			args := make([]any, len(s.params))
-			for i, param := range s.params {
-				var err error
-				if args[i], err = param(call.Events[0]); err != nil {
-					return err
-				}
+	e := newEntry[[]byte](eventType, Queued)
+	e.statements = slices.Clone(statements)
+	e.handler = func(_ context.Context, call *Call) error { return queueSQL(e.payload, parsed, call) }
+	return r.tryAdd(e, opts)
+}
+
+func queueSQL(p *payload, statements []sqlStatement, call *Call) error {
+	m, err := p.raw(call.Events[0])
+	if err != nil {
+		return err
+	}
+	for _, s := range statements {
+		args := make([]any, len(s.params))
+		for i, param := range s.params {
+			if args[i], err = param(m); err != nil {
+				return err
 			}
-			call.Batch.Queue(s.sql, args...)
 		}
-		return nil
-	}})
+		call.Batch.Queue(s.sql, args...)
+	}
 	return nil
 }
 

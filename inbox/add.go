@@ -9,7 +9,7 @@ import (
 
 // stageSQL lays events beside the inbox; a deferred trigger stores them when
 // the transaction commits. See stage() in the migrations.
-const stageSQL = `select {schema}.stage($1, $2, $3, $4, $5, $6::jsonb[], $7)`
+const stageSQL = `select {schema}.stage($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::jsonb[], $7::timestamptz[])`
 
 // Add stores events in the caller's transaction: they are in the inbox if and
 // only if it commits, and their lanes are woken then. They get their positions
@@ -27,9 +27,26 @@ const stageSQL = `select {schema}.stage($1, $2, $3, $4, $5, $6::jsonb[], $7)`
 // same event, was stored since the transaction began: run it again then. A
 // transaction with an Add cannot be prepared for a two-phase commit.
 //
-// Events are validated first; an invalid one is an error that stages nothing.
-// Any other error leaves tx failed, as an error of any statement does.
+// Events are validated first; an invalid one is an ErrInvalid that stages nothing
+// and leaves tx as it was. Any other error leaves tx failed, as an error of any
+// statement does.
 func (s *Store) Add(ctx context.Context, tx pgx.Tx, events ...Event) ([]Outcome, error) {
+	return s.add(events, func(c *columns) (outcomes string, err error) {
+		if tx == nil {
+			return "", errNilTx
+		}
+		err = tx.QueryRow(ctx, s.sql.stage, c.stageArgs()...).Scan(&outcomes)
+		return outcomes, err
+	})
+}
+
+// errNilTx is the answer to a nil transaction.
+var errNilTx = &invalid{"the transaction is nil"}
+
+func (s *Store) add(events []Event, stage func(*columns) (outcomes string, err error)) ([]Outcome, error) {
+	if s.err != nil {
+		return nil, fmt.Errorf("add %d events: %w", len(events), s.err)
+	}
 	if len(events) == 0 {
 		return nil, nil
 	}
@@ -37,8 +54,8 @@ func (s *Store) Add(ctx context.Context, tx pgx.Tx, events ...Event) ([]Outcome,
 	if err != nil {
 		return nil, err
 	}
-	var outcomes string
-	if err := tx.QueryRow(ctx, s.stageSQL, c.stageArgs()...).Scan(&outcomes); err != nil {
+	outcomes, err := stage(c)
+	if err != nil {
 		return nil, fmt.Errorf("add %d events: %w", len(events), err)
 	}
 	return []Outcome(outcomes), nil

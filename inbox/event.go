@@ -1,14 +1,15 @@
 package inbox
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// MaxName is the longest event id, aggregate id or event type that can be
-// stored, in bytes. It keeps every index entry well under a third of a page.
+// MaxName is the longest event id, aggregate id, event type or name of a consumer
+// that can be stored, in bytes. It keeps every index entry well under a third of a page.
 const MaxName = 1024
 
 // Header is one header of a record or an event. Names may repeat and values
@@ -66,7 +67,8 @@ type Event struct {
 	ReceivedAt time.Time
 }
 
-// Validate says in a sentence what keeps the event from being stored, or nil.
+// Validate says in a sentence what keeps the event from being stored, or nil. Its
+// errors are ErrInvalid.
 func (e *Event) Validate() error {
 	if err := checkName("event_id", e.ID); err != nil {
 		return err
@@ -83,16 +85,27 @@ func (e *Event) Validate() error {
 	return checkName("topic", e.Source.Topic)
 }
 
+// ErrInvalid is in every error about something that can never be stored as it
+// is: an event or the name of a consumer that is empty, too long or no text, or
+// a Store that was made wrongly. Trying again does not help.
+var ErrInvalid = errors.New("invalid")
+
+// invalid is an ErrInvalid whose text is the sentence alone.
+type invalid struct{ sentence string }
+
+func (e *invalid) Error() string        { return e.sentence }
+func (e *invalid) Is(target error) bool { return target == ErrInvalid }
+
 func checkName(field, v string) error {
 	switch {
 	case v == "":
-		return fmt.Errorf("%s is empty", field)
+		return &invalid{field + " is empty"}
 	case len(v) > MaxName:
-		return fmt.Errorf("%s has %d bytes, more than the %d that can be stored", field, len(v), MaxName)
+		return &invalid{fmt.Sprintf("%s has %d bytes, more than the %d that can be stored", field, len(v), MaxName)}
 	case strings.IndexByte(v, 0) >= 0:
-		return fmt.Errorf("%s holds a NUL byte", field)
+		return &invalid{field + " holds a NUL byte"}
 	case !utf8.ValidString(v):
-		return fmt.Errorf("%s is not valid UTF-8", field)
+		return &invalid{field + " is not valid UTF-8"}
 	}
 	return nil
 }

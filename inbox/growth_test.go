@@ -59,6 +59,11 @@ func measure(t testing.TB, conn *pgx.Conn, sql string, args ...any) cost {
 	tx, err := conn.Begin(t.Context())
 	must(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	return measureIn(t, tx, sql, args...)
+}
+
+func measureIn(t testing.TB, tx pgx.Tx, sql string, args ...any) cost {
+	t.Helper()
 	before := one[int](t, tx, touched)
 	var plan []struct {
 		Plan struct {
@@ -107,6 +112,12 @@ var steps = []step{
 	{"load one", `select * from inboxd.load(array[(select max(lane_id) - 30 from inboxd.lanes)], 16, 65536)`, 60},
 	{"claim", `select inboxd.claim(1, array_agg(lane_id), array_agg(cursor), array_agg(version), 0, 0, 0)
 		from (select * from inboxd.lanes order by lane_id desc limit 16) l`, 200},
+	{"advance", `select inboxd.claim(1, array_agg(lane_id), array_agg(cursor), array_agg(version), 0, 0, 0),
+		inboxd.advance(1, array_agg(lane_id), array_agg(cursor + 1), array_agg(cursor + 1), array_agg(1), null)
+		from (select * from inboxd.lanes order by lane_id desc limit 16) l`, 400},
+	{"sweep", `select * from inboxd.sweep(0, 0, 1, 100)`, 3000}, // the warm-up left dead entries
+	{"stalled", `select * from inboxd.stalled(0, 1, 2, 100)`, 3000},
+	{"due", `select * from inboxd.due(0, 1, 100)`, 100},
 	{"settle", `select inboxd.settle(array_agg(lane_id)) from (select * from inboxd.lanes order by lane_id desc limit 16) l`, 300},
 }
 

@@ -36,6 +36,9 @@ type Ingester struct {
 	// Log hears of each quarantined record and, once an event id, of each
 	// conflict. Nil: nobody does.
 	Log *slog.Logger
+	// Observe hears after each commit what became of the batch's records, once for
+	// each partition that they came from. It must not block. Nil: nobody does.
+	Observe func(Partition, Counts)
 
 	mu       sync.Mutex
 	counts   Counts
@@ -46,17 +49,23 @@ type Ingester struct {
 // error means that none of them was stored, and that the same batch may be
 // given again.
 func (g *Ingester) Ingest(ctx context.Context, records []Record) error {
+	if g.Store == nil || g.Decoder == nil {
+		return &invalid{"the ingester needs a Store and a Decoder"}
+	}
 	events := make([]Event, 0, len(records))
+	from := make([]*Counts, 0, len(records)) // where each of the events counts
 	var refused []refusedRecord
-	var counts Counts
+	counts := byPartition{}
 	for i := range records {
-		event, err := g.decode(&records[i])
+		event, err := g.Decode(records[i])
+		c := counts.of(records[i].Source)
 		switch {
 		case err == nil:
-			events = append(events, event)
+			events, from = append(events, event), append(from, c)
 		case errors.Is(err, ErrIgnored):
-			counts.Ignored++
+			c.Ignored++
 		default:
+			c.Quarantined++
 			refused = append(refused, refusedRecord{&records[i], asRefusal(err)})
 		}
 	}
@@ -64,22 +73,22 @@ func (g *Ingester) Ingest(ctx context.Context, records []Record) error {
 	if err != nil {
 		return err
 	}
-	counts.Quarantined = int64(len(refused))
 	for i, o := range outcomes {
 		switch o {
 		case Stored:
-			counts.Stored++
+			from[i].Stored++
 		case Duplicate:
-			counts.Duplicates++
+			from[i].Duplicates++
 		case Conflict:
-			counts.Conflicts++
+			from[i].Conflicts++
 			g.logConflict(&events[i])
 		}
 	}
 	g.logRefused(refused)
 	g.mu.Lock()
-	g.counts = g.counts.Plus(counts)
+	g.counts = g.counts.Plus(counts.total())
 	g.mu.Unlock()
+	counts.tell(g.Observe)
 	return nil
 }
 
@@ -90,8 +99,10 @@ func (g *Ingester) Counts() Counts {
 	return g.counts
 }
 
-func (g *Ingester) decode(r *Record) (Event, error) {
-	event, err := g.Decoder.Decode(*r)
+// Decode makes an event of a record, as Ingest does before it stores it. The error
+// is ErrIgnored, or why the record would go to quarantine.
+func (g *Ingester) Decode(r Record) (Event, error) {
+	event, err := g.Decoder.Decode(r)
 	if err != nil {
 		return Event{}, err
 	}

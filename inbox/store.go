@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -53,14 +54,20 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%q)", byte(o))
 }
 
-// Store puts events into the inbox. It is safe for concurrent use.
+// Store puts events into the inbox and reads them. It is safe for concurrent use.
 type Store struct {
-	db        DB
-	storeSQL  string
-	stageSQL  string
-	quarSQL   string
+	db        DB    // nil: only what takes a transaction works
+	err       error // what NewStore was told wrong; every call answers it
+	sql       statements
 	processID func() *int32
 	onStored  func(lanes []int64)
+}
+
+// statements are those of a Store, for its schema.
+type statements struct {
+	store, quarantine, stage   string
+	claim, forget              string
+	laneID, lane, find, counts string
 }
 
 // StoreOption changes how a Store works.
@@ -69,37 +76,100 @@ type StoreOption func(*Store)
 // OnStored has f called with the lanes that got events, after each commit of
 // Put: whoever runs lanes in the same process hears of them at once.
 func OnStored(f func(lanes []int64)) StoreOption {
-	return func(s *Store) { s.onStored = f }
+	return func(s *Store) {
+		if s.onStored = f; f == nil {
+			s.refuse("OnStored was given no function")
+		}
+	}
 }
 
 // ForProcess names the process that stores, as registered by whoever runs lanes
 // in it: if it freezes in the middle of storing, others can end its session.
 func ForProcess(id func() int32) StoreOption {
 	return func(s *Store) {
+		if id == nil {
+			s.refuse("ForProcess was given no function")
+			return
+		}
 		s.processID = func() *int32 { v := id(); return &v }
 	}
 }
 
-// NewStore makes a Store on db, in the given schema ("": DefaultSchema).
+// NewStore makes a Store on db, in the given schema ("": DefaultSchema). With a
+// nil db it can do what takes a transaction, Add and Claim and theirs for
+// database/sql; the rest answers an error.
+//
+// It connects to nothing. A schema that cannot be one, or an option without its
+// function, is the error of each call; Err answers it at once.
 func NewStore(db DB, schema string, options ...StoreOption) *Store {
 	if schema == "" {
 		schema = DefaultSchema
 	}
-	in := func(sql string) string {
-		return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
-	}
 	s := &Store{
-		db:        db,
-		storeSQL:  in(storeSQL),
-		stageSQL:  in(stageSQL),
-		quarSQL:   in(quarantineSQL),
+		sql:       statementsFor(schema),
 		processID: func() *int32 { return nil },
 		onStored:  func([]int64) {},
 	}
+	if v := reflect.ValueOf(db); v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+		s.db = db
+	}
+	if err := checkSchema(schema); err != nil {
+		s.refuse(err.Error())
+	}
 	for _, o := range options {
+		if o == nil {
+			s.refuse("NewStore was given an option that is nil")
+			continue
+		}
 		o(s)
 	}
 	return s
+}
+
+// Err says what NewStore was told that makes no Store, or nil: an ErrInvalid.
+func (s *Store) Err() error { return s.err }
+
+// refuse keeps the first thing that is wrong with the Store.
+func (s *Store) refuse(sentence string) {
+	if s.err == nil {
+		s.err = &invalid{sentence}
+	}
+}
+
+// usable says whether the Store can do what needs its database.
+func (s *Store) usable() error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.db == nil:
+		return &invalid{"the store has no database: NewStore was given a nil pool, with which only Add, Claim and theirs for database/sql work"}
+	}
+	return nil
+}
+
+// maxSchema is the longest name of a schema, in bytes: the channel that wakes
+// lanes is the schema's name and "_wake", and PostgreSQL has 63 bytes for it.
+const maxSchema = 63 - len("_wake")
+
+func checkSchema(schema string) error {
+	switch {
+	case len(schema) > maxSchema:
+		return fmt.Errorf("the schema %q has %d bytes, but must have at most %d", schema, len(schema), maxSchema)
+	case strings.HasPrefix(strings.ToLower(schema), "pg_"):
+		return fmt.Errorf("the schema cannot be %q: PostgreSQL keeps names that begin with pg_ for itself", schema)
+	}
+	return checkName("schema", schema)
+}
+
+func statementsFor(schema string) statements {
+	in := func(sql string) string {
+		return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
+	}
+	return statements{
+		store: in(storeSQL), quarantine: in(quarantineSQL), stage: in(stageSQL),
+		claim: in(claimSQL), forget: in(forgetSQL),
+		laneID: in(laneIDSQL), lane: in(laneSQL), find: in(findSQL), counts: in(countsSQL),
+	}
 }
 
 // storeSQL stores a batch in one round trip; see store() in the migrations for
@@ -110,12 +180,16 @@ select outcomes, lanes from {schema}.store($1, $2, $3, $4, $5, $6, $7, $8::jsonb
 // Put stores events in a transaction of its own and answers what became of
 // each. It returns nil only after the commit. The events of one call keep their
 // order within their aggregates. A conflict with another writer is run again;
-// any other error stores nothing.
+// any other error stores nothing. One that is ErrInvalid names the event that
+// can never be stored.
 func (s *Store) Put(ctx context.Context, events []Event) ([]Outcome, error) {
 	return s.put(ctx, events, nil)
 }
 
 func (s *Store) put(ctx context.Context, events []Event, refused []refusedRecord) ([]Outcome, error) {
+	if err := s.usable(); err != nil {
+		return nil, fmt.Errorf("store %d events: %w", len(events), err)
+	}
 	if len(events) == 0 && len(refused) == 0 {
 		return nil, nil
 	}
@@ -128,10 +202,10 @@ func (s *Store) put(ctx context.Context, events []Event, refused []refusedRecord
 	once := func() error {
 		batch := &pgx.Batch{}
 		for _, r := range refused {
-			batch.Queue(s.quarSQL, r.args()...)
+			batch.Queue(s.sql.quarantine, r.args()...)
 		}
 		if len(events) > 0 {
-			batch.Queue(s.storeSQL, c.storeArgs(s.processID())...).QueryRow(func(row pgx.Row) error {
+			batch.Queue(s.sql.store, c.storeArgs(s.processID())...).QueryRow(func(row pgx.Row) error {
 				return row.Scan(&outcomes, &lanes)
 			})
 		}

@@ -251,10 +251,15 @@ func (p *Processor) pauses(l *lane, f *failure) bool {
 	if f.eventType == "" {
 		return false
 	}
-	if errors.Is(f.err, handlers.ErrPause) {
+	if handlers.OutcomeOf(f.err) == handlers.Paused {
 		return true
 	}
-	if errors.Is(f.err, handlers.ErrPermanent) || errors.Is(f.err, handlers.ErrSkip) || !dependencyDown(f.err) {
+	switch handlers.OutcomeOf(f.err) {
+	case handlers.Failed, handlers.Retried:
+	default:
+		return false // the handler has decided
+	}
+	if !dependencyDown(f.err) {
 		return false
 	}
 	return l.probe || p.breaker.failed(f.eventType, l.id)

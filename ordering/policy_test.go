@@ -22,15 +22,17 @@ func TestPolicyOfAType(t *testing.T) {
 	s.putNamed("Never", "a", 1)
 	s.putNamed("Twice", "b", 1)
 	s.putNamed("Plain", "c", 1)
+	s.putNamed("TwiceV1", "d", 1)
 	fails := func(context.Context, pgx.Tx, handlers.Event[[]byte]) error { return errors.New("no") }
 	reg := handlers.New()
 	handlers.On(reg, "Never", fails, handlers.WithRetry(handlers.Retry{Never: true}))
 	handlers.On(reg, "Twice", fails, handlers.WithRetry(handlers.Retry{Attempts: 7}))
 	handlers.On(reg, "Plain", fails)
+	handlers.Alias(reg, "TwiceV1", "Twice")
 	cfg := quick()
 	cfg.Policies = map[string]handlers.Retry{"Twice": {Attempts: 2}}
 	s.run(reg, cfg)
-	for aggregate, want := range map[string]int{"a": 1, "b": 2, "c": 4} {
+	for aggregate, want := range map[string]int{"a": 1, "b": 2, "c": 4, "d": 2} {
 		if got := one[int](s, `select attempts from inboxd.lanes where state = 'stuck' and aggregate_id = $1`, aggregate); got != want {
 			t.Errorf("%s is stuck after %d attempts, want %d", aggregate, got, want)
 		}
@@ -160,6 +162,24 @@ func TestTimeoutOfAType(t *testing.T) {
 	}
 	if n := one[int](s, `select count(*) from effects where aggregate_id = 'b'`); n != 1 {
 		t.Errorf("the long one had %d effects, want 1: %s", n, one[string](s, `select coalesce(error_message, '') from inboxd.lanes where aggregate_id = 'b'`))
+	}
+}
+
+// The time-out of a middleware that ends a statement is an attempt, no outage,
+// although the driver closes the connection.
+func TestTimeoutOfAMiddleware(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.putNamed("Short", "a", 1)
+	reg := handlers.New()
+	reg.Use(handlers.Timeout(20 * time.Millisecond))
+	handlers.On(reg, "Short", func(ctx context.Context, tx pgx.Tx, e handlers.Event[[]byte]) error {
+		_, err := tx.Exec(ctx, `select pg_sleep(30)`)
+		return err
+	})
+	s.run(reg, quick())
+	if got := one[int](s, `select attempts from inboxd.lanes where state = 'stuck'`); got != 4 {
+		t.Errorf("stuck after %d attempts, want 4", got)
 	}
 }
 

@@ -153,7 +153,11 @@ func newPolicies(cfg Config, entries map[string]*handlers.Entry) (policies, erro
 		if err := r.check("the policy of event type " + eventType); err != nil {
 			return p, err
 		}
-		p.byType[eventType] = r
+		for name, other := range entries { // its aliases as well
+			if other == entries[eventType] {
+				p.byType[name] = r
+			}
+		}
 	}
 	return p, nil
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/inboxd/inboxd/inbox"
+	"github.com/inboxd/inboxd/internal/rawjson"
 )
 
 // field is one field of an event, with its rules parsed.
@@ -89,7 +90,7 @@ func (f *field) tried() string {
 // value was read as JSON.
 type found struct {
 	record *inbox.Record
-	values []value // by path; nil: the value is not read
+	values []rawjson.Value // by path; nil: the value is not read
 }
 
 // find returns the text that the first rule with a hit found, and that rule; ""
@@ -149,7 +150,7 @@ func (r rule) look(in found) (text, problem string) {
 		if in.values == nil {
 			return "", ""
 		}
-		return in.values[r.path].text()
+		return textOf(in.values[r.path])
 	}
 }
 
@@ -161,4 +162,22 @@ func plain(b []byte) (text, problem string) {
 		return "", "a NUL byte"
 	}
 	return string(b), ""
+}
+
+// textOf returns what is at a path as a field takes it: a string unescaped, a
+// number or a boolean as it is written, and "" for null or nothing. Otherwise it
+// says what is there that cannot be used.
+func textOf(v rawjson.Value) (text, problem string) {
+	text, ok := v.Text()
+	switch {
+	case ok:
+		return plain([]byte(text))
+	case v.Missing():
+		return "", ""
+	case v.Kind() != rawjson.String:
+		return "", v.Kind().String()
+	case !utf8.Valid(v):
+		return plain(v)
+	}
+	return "", "half of a surrogate pair, which has no UTF-8 form"
 }

@@ -1,8 +1,9 @@
 package jsonformat
 
 import (
-	"encoding/json"
 	"strings"
+
+	"github.com/inboxd/inboxd/internal/rawjson"
 )
 
 // paths is the tree of all paths of a decoder. One walk over a valid JSON value
@@ -43,7 +44,7 @@ func (n *node) child(s step) *node {
 
 // forget takes back what was found at and below n: a key that comes again
 // replaces the whole of what was there before.
-func (n *node) forget(values []value) {
+func (n *node) forget(values []rawjson.Value) {
 	for _, id := range n.ids {
 		values[id] = nil
 	}
@@ -53,82 +54,76 @@ func (n *node) forget(values []value) {
 }
 
 // walk returns what is at each path of a value that is valid JSON.
-func (p *paths) walk(text []byte) []value {
-	values := make([]value, p.n)
+func (p *paths) walk(text []byte) []rawjson.Value {
+	values := make([]rawjson.Value, p.n)
 	if p.n > 0 {
-		w := walker{json: text, values: values}
-		w.space()
+		w := walker{rawjson.Scanner{Text: text}, values}
+		w.Space()
 		w.visit(&p.root)
 	}
 	return values
 }
 
-// walker goes once through valid JSON; it need not check what it reads.
+// walker goes once through a value and keeps what is at a path.
 type walker struct {
-	json   []byte
-	at     int
-	values []value
+	rawjson.Scanner
+	values []rawjson.Value
 }
 
-// visit reads the value at w.at, which is at n's place, and goes past it.
+// visit reads the value at n's place, which the walker is at, and goes past it.
 func (w *walker) visit(n *node) {
-	start := w.at
+	start := w.At
 	switch {
 	case len(n.children) == 0:
-		w.skip()
-	case w.json[w.at] == '{':
+		w.Value()
+	case w.Text[w.At] == '{':
 		w.object(n)
-	case w.json[w.at] == '[':
+	case w.Text[w.At] == '[':
 		w.list(n)
 	default:
-		w.skip()
-		w.inside(n, value(w.json[start:w.at]))
+		w.inside(n, w.Value())
 	}
 	for _, id := range n.ids {
-		w.values[id] = value(w.json[start:w.at])
+		w.values[id] = rawjson.Value(w.Text[start:w.At])
 	}
 }
 
 // inside goes on at n's place in a string that holds a JSON object or list.
-func (w *walker) inside(n *node, v value) {
-	if v[0] != '"' {
+func (w *walker) inside(n *node, v rawjson.Value) {
+	if v.Kind() != rawjson.String {
 		return
 	}
-	text, problem := v.unquote()
-	if trimmed := strings.TrimLeft(text, " \t\r\n"); problem != "" || trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' {
+	text, _ := v.Text()
+	trimmed := strings.TrimLeft(text, " \t\r\n")
+	if trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' {
 		return
 	}
-	if inner := []byte(text); json.Valid(inner) {
-		w := walker{json: inner, values: w.values}
-		w.space()
+	if inner, ok := rawjson.Valid([]byte(trimmed)); ok {
+		w := walker{rawjson.Scanner{Text: inner}, w.values}
 		w.visit(n)
 	}
 }
 
 func (w *walker) object(n *node) {
-	w.at++
-	for w.space(); w.json[w.at] != '}'; w.space() {
-		start := w.at
-		w.skipString()
-		key := value(w.json[start:w.at])
-		w.space()
-		w.at++ // the colon
-		w.space()
-		if child := n.keyed(key); child != nil {
+	w.At++
+	for w.Space(); w.Text[w.At] != '}'; w.Space() {
+		name := w.Value()
+		w.Colon()
+		if child := n.named(name); child != nil {
 			child.forget(w.values)
 			w.visit(child)
 		} else {
-			w.skip()
+			w.Value()
 		}
-		w.comma()
+		w.Comma()
 	}
-	w.at++
+	w.At++
 }
 
-// keyed returns the child with the key, which is still quoted.
-func (n *node) keyed(key value) *node {
+// named returns the child with the name, which is still quoted.
+func (n *node) named(name rawjson.Value) *node {
 	for _, c := range n.children {
-		if c.step.index < 0 && key.isString(c.step.key) {
+		if c.step.index < 0 && name.IsText(c.step.key) {
 			return c
 		}
 	}
@@ -136,20 +131,20 @@ func (n *node) keyed(key value) *node {
 }
 
 func (w *walker) list(n *node) {
-	w.at++
+	w.At++
 	for i := 0; ; i++ {
-		w.space()
-		if w.json[w.at] == ']' {
+		w.Space()
+		if w.Text[w.At] == ']' {
 			break
 		}
 		if child := n.indexed(i); child != nil {
 			w.visit(child)
 		} else {
-			w.skip()
+			w.Value()
 		}
-		w.comma()
+		w.Comma()
 	}
-	w.at++
+	w.At++
 }
 
 func (n *node) indexed(i int) *node {
@@ -159,65 +154,4 @@ func (n *node) indexed(i int) *node {
 		}
 	}
 	return nil
-}
-
-func (w *walker) comma() {
-	w.space()
-	if w.json[w.at] == ',' {
-		w.at++
-	}
-}
-
-func (w *walker) space() {
-	for w.at < len(w.json) {
-		switch w.json[w.at] {
-		case ' ', '\t', '\n', '\r':
-			w.at++
-		default:
-			return
-		}
-	}
-}
-
-// skip goes past the value at w.at, however deep it is.
-func (w *walker) skip() {
-	for depth := 0; ; {
-		switch w.json[w.at] {
-		case '{', '[':
-			depth++
-			w.at++
-		case '}', ']':
-			depth--
-			w.at++
-		case '"':
-			w.skipString()
-		case ' ', '\t', '\n', '\r', ',', ':':
-			w.at++
-		default:
-			w.skipWord()
-		}
-		if depth == 0 {
-			return
-		}
-	}
-}
-
-func (w *walker) skipString() {
-	for w.at++; w.json[w.at] != '"'; w.at++ {
-		if w.json[w.at] == '\\' {
-			w.at++
-		}
-	}
-	w.at++
-}
-
-// skipWord goes past a number, true, false or null.
-func (w *walker) skipWord() {
-	for w.at < len(w.json) {
-		switch w.json[w.at] {
-		case ' ', '\t', '\n', '\r', ',', ':', '}', ']':
-			return
-		}
-		w.at++
-	}
 }

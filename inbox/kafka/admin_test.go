@@ -150,3 +150,55 @@ func (b *bench) awaitCommit(topic string, partition int32, want int64) {
 		return got == want
 	})
 }
+
+// coordinator is the broker that has the group.
+func (b *bench) coordinator() int32 {
+	b.Helper()
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = b.group, []string{b.group}
+	resp, err := req.RequestWith(b.ctx, b.admin)
+	b.check(err)
+	if len(resp.Coordinators) > 0 {
+		return resp.Coordinators[0].NodeID
+	}
+	return resp.NodeID
+}
+
+// electOthers gives the partitions of a replicated topic other leaders, as an
+// operator does: the next replica becomes the preferred one and is elected.
+func (b *bench) electOthers(topic string) {
+	b.Helper()
+	meta := kmsg.NewPtrMetadataRequest()
+	mt := kmsg.NewMetadataRequestTopic()
+	mt.Topic = kmsg.StringPtr(topic)
+	meta.Topics = append(meta.Topics, mt)
+	found, err := meta.RequestWith(b.ctx, b.admin)
+	b.check(err)
+	assign := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	at := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	at.Topic = topic
+	elect := kmsg.NewPtrElectLeadersRequest()
+	et := kmsg.NewElectLeadersRequestTopic()
+	et.Topic = topic
+	for _, p := range found.Topics[0].Partitions {
+		ap := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		ap.Partition, ap.Replicas = p.Partition, append(p.Replicas[1:], p.Replicas[0])
+		at.Partitions = append(at.Partitions, ap)
+		et.Partitions = append(et.Partitions, p.Partition)
+	}
+	assign.Topics, elect.Topics = append(assign.Topics, at), append(elect.Topics, et)
+	assigned, err := assign.RequestWith(b.ctx, b.admin)
+	b.check(err)
+	b.check(kerr.ErrorForCode(assigned.ErrorCode))
+	b.eventually("other leaders are elected", func() bool {
+		elected, err := elect.RequestWith(b.ctx, b.admin)
+		b.check(err)
+		done := kerr.ErrorForCode(elected.ErrorCode) == nil
+		for _, t := range elected.Topics {
+			for _, p := range t.Partitions {
+				done = done && (p.ErrorCode == 0 || p.ErrorCode == kerr.ElectionNotNeeded.Code)
+			}
+		}
+		return done
+	})
+}

@@ -128,9 +128,9 @@ func (q *queue) stored(b *batch) (recovered bool) {
 			p.retry, recovered = nil, true
 			q.failing--
 		}
-		q.relax(p)
 		q.offer(p)
 	}
+	q.relax()
 	q.wakeCommits()
 	if recovered {
 		q.hurry()

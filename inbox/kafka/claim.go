@@ -59,9 +59,17 @@ func gather(records []inbox.Record, m *sarama.ConsumerMessage, more <-chan *sara
 	}
 }
 
+// toRecord copies what the message points to. The client's messages are parts of
+// the answer they came in: one small record that has to wait would keep a whole
+// fetch in memory.
 func toRecord(m *sarama.ConsumerMessage) inbox.Record {
+	room := len(m.Key) + len(m.Value)
+	for _, h := range m.Headers {
+		room += len(h.Value)
+	}
+	own := copier{make([]byte, 0, room)}
 	r := inbox.Record{
-		Key: m.Key, Value: m.Value,
+		Key: own.copy(m.Key), Value: own.copy(m.Value),
 		Source: inbox.Source{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset},
 	}
 	if m.Timestamp.Year() <= 9999 { // a producer may write any number
@@ -70,10 +78,23 @@ func toRecord(m *sarama.ConsumerMessage) inbox.Record {
 	if len(m.Headers) > 0 {
 		r.Headers = make([]inbox.Header, len(m.Headers))
 		for i, h := range m.Headers {
-			r.Headers[i] = inbox.Header{Name: string(h.Key), Value: h.Value}
+			r.Headers[i] = inbox.Header{Name: string(h.Key), Value: own.copy(h.Value)}
 		}
 	}
 	return r
+}
+
+// copier copies byte slices into one.
+type copier struct{ room []byte }
+
+// copy keeps nil and empty apart.
+func (c *copier) copy(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	start := len(c.room)
+	c.room = append(c.room, b...)
+	return c.room[start:len(c.room):len(c.room)]
 }
 
 // cutOff is what happens when the client closes a claim. It does so at the end
@@ -99,7 +120,7 @@ func (s *session) cutOff(group sarama.ConsumerGroupSession, p *partition) error 
 	if r.holds(next) {
 		return fmt.Errorf("the client stopped reading %v at offset %d, which is there", p.id, next)
 	}
-	s.queue.stop(p)
+	s.queue.stop(p, outOfRange(next, r))
 	s.source.reportOutOfRange(p.id, next, r)
 	<-group.Context().Done()
 	return nil
@@ -119,12 +140,18 @@ func (s *Source) reach(id partitionID) (reach, error) {
 	return reach{oldest[id], newest[id]}, err
 }
 
+// outOfRange is the error of a partition whose next offset is not in the log.
+func outOfRange(next int64, r reach) string {
+	return fmt.Sprintf("offset %d is not in the broker's log, which holds %d up to %d; set it with inboxd sources reset",
+		next, r.oldest, r.newest)
+}
+
 // reportOutOfRange is loud on purpose: records may be lost, and how to go on is
 // for a person to decide.
 func (s *Source) reportOutOfRange(id partitionID, next int64, r reach) {
 	s.log.Error("A partition has stopped: its next offset is not in the broker's log. "+
-		"Nothing is skipped without being told. To go on, stop every process of the group, set the offset "+
-		"(kafka-consumer-groups.sh --reset-offsets --to-earliest, with --group and --topic), and start again.",
+		"Nothing is skipped without being told. To go on, stop every process of the group, set the offset with "+
+		"inboxd sources reset (--topic, --partition and --to oldest, say), and start again.",
 		"topic", id.topic, "partition", id.partition, "group", s.cfg.Group,
 		"next_offset", next, "log_start", r.oldest, "log_end", r.newest)
 }

@@ -29,26 +29,30 @@ const (
 )
 
 // controlConfig is the configuration of the client that asks and commits.
-func (s *Source) controlConfig() *sarama.Config {
-	c := s.clientConfig()
+func (s *Source) controlConfig(password string) *sarama.Config {
+	c := s.clientConfig(password)
 	c.Net.ReadTimeout = controlReadTimeout
 	c.Net.WriteTimeout = controlReadTimeout
 	return c
 }
 
-// clientConfig is the configuration of the client that fetches.
-func (s *Source) clientConfig() *sarama.Config {
+// clientConfig is the configuration of the client that fetches. The password is
+// that of SASL's PLAIN.
+func (s *Source) clientConfig(password string) *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version = sarama.V4_0_0_0 // what a broker lacks is found out, see ApiVersionsRequest
 	c.ApiVersionsRequest = true
 	c.ClientID = s.cfg.ClientID
-	c.ChannelBufferSize = 1024
+	c.ChannelBufferSize = 256 // records of a partition, which are taken from it at once
 
 	c.Net.DialTimeout = dialTimeout
 	c.Net.ReadTimeout = readTimeout
 	c.Net.WriteTimeout = readTimeout
 	c.Net.Proxy.Enable = true
 	c.Net.Proxy.Dialer = s.dialer
+	if s.cfg.SASL != nil {
+		s.cfg.SASL.authenticate(c, password)
+	}
 
 	c.Metadata.Full = false // nothing is asked, and no broker needed, before Run
 	c.Metadata.AllowAutoTopicCreation = false
@@ -59,9 +63,11 @@ func (s *Source) clientConfig() *sarama.Config {
 	c.Consumer.IsolationLevel = sarama.ReadCommitted
 	c.Consumer.MaxWaitTime = maxWait
 	c.Consumer.MaxProcessingTime = time.Second // claims are drained at once
-	// A fetch is counted as it is sent, and may be many times as much unpacked.
-	c.Consumer.Fetch.MaxBytes = int32(min(max(s.cfg.BufferBytes/16, 256<<10), 50<<20))
-	c.Consumer.Fetch.Default = min(1<<20, c.Consumer.Fetch.MaxBytes)
+	// A fetch is counted as it is sent, and may be many times as much unpacked. A
+	// partition has a quarter of it: the broker fills them in the order in which
+	// they are asked for. A batch of a producer comes whole, however large.
+	c.Consumer.Fetch.MaxBytes = s.cfg.fetchBytes()
+	c.Consumer.Fetch.Default = c.Consumer.Fetch.MaxBytes / 4
 	c.Consumer.Retry.BackoffFunc = func(retries int) time.Duration {
 		s.lookAtTopics() // a partition is searched anew: was its topic made anew?
 		return min(time.Duration(retries)*500*time.Millisecond, 5*time.Second)
@@ -71,6 +77,7 @@ func (s *Source) clientConfig() *sarama.Config {
 	c.Consumer.Offsets.AutoCommit.Enable = false
 	g := &c.Consumer.Group
 	g.ResetInvalidOffsets = false
+	g.InstanceId = s.cfg.InstanceID
 	g.Session.Timeout = s.cfg.SessionTimeout
 	g.Heartbeat.Interval = s.cfg.Heartbeat
 	g.Rebalance.Timeout = rebalanceTimeout

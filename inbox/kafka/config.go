@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"time"
 
@@ -37,8 +38,22 @@ type Config struct {
 	// Group is the consumer group.
 	Group string
 	// Topics are the topics to read. One that does not exist is waited for,
-	// while the others are read.
+	// while the others are read. One that begins with ^ is a regular expression
+	// (RE2) for the whole names of topics: those that match are read, also ones
+	// that are made later, except for Kafka's own, whose names begin with two
+	// underscores.
 	Topics []string
+	// InstanceID makes the process a static member of the group: one that is
+	// back within SessionTimeout gets its partitions again, and the others do not
+	// notice. It must be another in each process of the group; of two with the
+	// same, Run of the first ends with ErrFenced. A static member does not leave
+	// the group when it stops. Empty: a member like others.
+	InstanceID string
+	// TLS encrypts the connections. Nil: they are not encrypted.
+	TLS *TLS
+	// SASL says who the process is. Nil: it does not say. Without TLS, others
+	// on the network can read or misuse what it says.
+	SASL *SASL
 	// ClientID names this process in the broker's logs and quotas. Default:
 	// inboxd.
 	ClientID string
@@ -48,15 +63,16 @@ type Config struct {
 	Start Start
 
 	// BufferBytes bounds the records that are held in memory, over all
-	// partitions: they are not fetched further while it is used up. What one
-	// fetch from each broker brings comes on top: a sixteenth of it, counted as
-	// it is sent, that is before it is unpacked, or one batch of the producer
-	// if that is larger. Default: 64 MiB.
+	// partitions. Three quarters are for records that wait to be stored: nothing
+	// is fetched while they are used up. The rest is for what the client holds,
+	// up to two fetches from each broker: each brings a sixty-fourth, but at least
+	// 256 KiB, or one batch of a producer if that is larger. That is counted as it
+	// is sent; what is compressed well takes more. Default: 64 MiB.
 	BufferBytes int
-	// BatchRecords bounds the records of one call to Ingest. Default: 1000.
+	// BatchRecords bounds the records of one call to Ingest. Default: 4000.
 	BatchRecords int
-	// BatchBytes bounds the bytes of one call to Ingest; a record that is
-	// larger comes alone. Default: 8 MiB.
+	// BatchBytes bounds the bytes of one call to Ingest, and so does an eighth of
+	// BufferBytes; a record that is larger comes alone. Default: 8 MiB.
 	BatchBytes int
 	// Workers is how many calls to Ingest run at once. Default: 4.
 	Workers int
@@ -140,7 +156,7 @@ func orElse[T comparable](v *T, otherwise T) {
 func (c Config) withDefaults() Config {
 	orElse(&c.ClientID, "inboxd")
 	orElse(&c.BufferBytes, 64<<20)
-	orElse(&c.BatchRecords, 1000)
+	orElse(&c.BatchRecords, 4000)
 	orElse(&c.BatchBytes, 8<<20)
 	orElse(&c.Workers, 4)
 	orElse(&c.CommitInterval, time.Second)
@@ -154,6 +170,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+var instanceIDs = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,249}$`)
+
 // validate says in whole sentences what is wrong with a Config that has its
 // defaults.
 func (c Config) validate() error {
@@ -166,6 +184,11 @@ func (c Config) validate() error {
 	need(len(c.Brokers) > 0 && !slices.Contains(c.Brokers, ""), "The brokers must be one or more addresses, host:port.")
 	need(c.Group != "", "The consumer group needs a name.")
 	need(len(c.Topics) > 0 && !slices.Contains(c.Topics, ""), "The topics must be one or more names.")
+	for _, t := range c.Topics {
+		_, err := parseTopic(t)
+		need(err == nil, fmt.Sprintf("The topic %q begins with ^ and is no regular expression: %v.", t, err))
+	}
+	need(instanceIDs.MatchString(c.InstanceID), "The instance id must have at most 249 letters, digits, dots, dashes and underscores.")
 	need(c.BufferBytes > 0 && c.BatchRecords > 0 && c.BatchBytes > 0 && c.Workers > 0,
 		"The buffer, the batches and the workers must be larger than 0.")
 	need(c.CommitInterval > 0 && c.Heartbeat > 0 && c.StopTimeout > 0 && c.LeaveTimeout > 0,
@@ -173,5 +196,5 @@ func (c Config) validate() error {
 	need(c.TopicRefresh > 0 && c.TopicRefresh <= 30*time.Second,
 		"Topics must be looked at every 30 seconds at least, or records of one that is deleted and made again come late.")
 	need(c.Heartbeat <= c.SessionTimeout/3, "The session time-out must be at least three heartbeats.")
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.validateSecurity()...)...)
 }

@@ -22,12 +22,16 @@ type consumer struct {
 
 // config is for tests: everything that is waited for is short.
 func (b *bench) config(topics ...string) kafka.Config {
-	return kafka.Config{
+	cfg := kafka.Config{
 		Brokers: b.world.addrs, Group: b.group, Topics: topics,
 		CommitInterval: 10 * time.Millisecond, TopicRefresh: 200 * time.Millisecond,
 		SessionTimeout: 1500 * time.Millisecond, Heartbeat: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+	if b.world.secure != nil {
+		b.world.secure(&cfg)
+	}
+	return cfg
 }
 
 // start runs a source until the test ends or it is stopped.

@@ -35,12 +35,14 @@ type committed struct {
 // fetch. Its methods block until the broker answers, at most controlReadTimeout
 // for each request, or until the dialer cuts them off.
 type control struct {
-	client  sarama.Client
-	group   string
-	brokers []string
+	client   sarama.Client
+	group    string
+	instance string // of a static member; empty: none
+	brokers  []string
 }
 
-// topics describes topics, and says why not for those that it cannot describe.
+// topics describes topics, all of them for nil, and says why not for those that it
+// cannot describe.
 func (c *control) topics(names []string) (found map[string]topicInfo, refused map[string]error, err error) {
 	broker := c.client.LeastLoadedBroker()
 	if broker == nil {
@@ -138,6 +140,9 @@ func (c *control) committed(topics map[string]topicInfo) (map[partitionID]commit
 		for _, p := range partitions {
 			id := partitionID{name, p}
 			block, err := offsetBlock(resp, id)
+			if errors.Is(err, sarama.ErrGroupIDNotFound) {
+				return nil, nil // some brokers tell a group that is not there from one without offsets
+			}
 			if err != nil {
 				return nil, c.lost(nil, fmt.Errorf("ask for the offset of %v in group %q: %w", id, c.group, err))
 			}
@@ -187,6 +192,9 @@ func (c *control) commit(m member, offsets map[partitionID]committed) (map[parti
 	}
 	req := sarama.NewOffsetCommitRequest(c.client.Config(), c.group)
 	req.ConsumerID, req.ConsumerGroupGeneration = m.id, m.generation
+	if c.instance != "" {
+		req.GroupInstanceId = &c.instance
+	}
 	for id, o := range offsets {
 		// No leader epoch: the one that this client knows is of the session's
 		// start, and an old one reads like lost data after a leader has moved.

@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ var errCut = errors.New("connections were cut because the source stops")
 type dialer struct {
 	ctx    context.Context // done after cut
 	cancel context.CancelCauseFunc
+	tls    *TLS // nil: none
 
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{}
@@ -36,14 +39,47 @@ func (d *dialer) Dial(network, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	tracked := &trackedConn{Conn: c, dialer: d}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
+	if !d.track(tracked) {
 		_ = c.Close()
 		return nil, errCut
 	}
-	d.conns[tracked] = struct{}{}
-	return tracked, nil
+	if d.tls == nil {
+		return tracked, nil
+	}
+	encrypted, err := d.encrypt(tracked, addr)
+	if err != nil {
+		_ = tracked.Close()
+		return nil, fmt.Errorf("encrypt the connection to %s: %w", addr, err)
+	}
+	return encrypted, nil
+}
+
+// track makes cut know of a connection, unless there was a cut.
+func (d *dialer) track(c *trackedConn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false
+	}
+	d.conns[c] = struct{}{}
+	return true
+}
+
+// encrypt does the handshake of TLS. It is done here and not by the client
+// library, because that reads certificates once, and hides why a handshake failed.
+func (d *dialer) encrypt(c net.Conn, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	config, err := d.tls.config(host)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, dialTimeout)
+	defer cancel()
+	encrypted := tls.Client(c, config)
+	return encrypted, encrypted.HandshakeContext(ctx)
 }
 
 // cut closes every connection and refuses to make others.

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"flag"
 	"net"
 	"strings"
 	"testing"
@@ -14,6 +15,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Most of them wait most of the time; -parallel says otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m,
 		// One for the whole process, started by the client library's metrics.
 		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
@@ -27,25 +32,47 @@ func fake(t *testing.T, cfg broker.Config) (*broker.Broker, world) {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	return fake, world{addrs: fake.Addrs(), freeze: fake.Freeze, thaw: fake.Thaw}
+	return fake, world{
+		addrs: fake.Addrs(), freeze: fake.Freeze, thaw: fake.Thaw,
+		churn: 10 * time.Second, frozen: 4 * time.Second, many: 1_000_000,
+	}
 }
 
 func TestFake(t *testing.T) {
+	t.Parallel()
 	_, w := fake(t, broker.Config{})
 	t.Run("suite", func(t *testing.T) { suite(t, w) })
 }
 
 func TestFakeOfThree(t *testing.T) {
-	_, w := fake(t, broker.Config{Ports: []int{0, 0, 0}})
-	t.Run("in order and once", func(t *testing.T) { testInOrderAndOnce(newBench(t, w)) })
-	t.Run("rebalance", func(t *testing.T) { testRebalance(newBench(t, w)) })
-	t.Run("transactions", func(t *testing.T) { testTransactions(newBench(t, w)) })
+	t.Parallel()
+	three, w := fake(t, broker.Config{Ports: []int{0, 0, 0}})
+	w.move = func(_ *bench, topic string) { moveLeaders(t, three, topic) }
+	suiteOfThree(t, w)
 }
 
-func TestFakeFrozen(t *testing.T) {
-	_, w := fake(t, broker.Config{})
-	t.Run("stop", func(t *testing.T) { testStopFrozen(newBench(t, w)) })
-	t.Run("thaw", func(t *testing.T) { testThaw(newBench(t, w)) })
+// moveLeaders moves the leader of each partition, and the groups' coordinators.
+func moveLeaders(t *testing.T, three *broker.Broker, topic string) {
+	cluster := three.Cluster()
+	for _, p := range cluster.PartitionInfos(topic) {
+		next := (p.Leader + 1) % int32(len(three.Addrs()))
+		if err := cluster.MoveTopicPartition(topic, p.Partition, next); err != nil {
+			t.Error(err)
+		}
+	}
+	cluster.RehashCoordinators()
+}
+
+func TestFakeOutages(t *testing.T) {
+	t.Parallel()
+	cfg := broker.Config{Dir: t.TempDir()}
+	first, w := fake(t, cfg)
+	_, port, _ := net.SplitHostPort(w.addrs[0])
+	cfg.Ports = []int{atoi(port)}
+	now := first
+	w.freeze, w.thaw = func() { now.Freeze() }, func() { now.Thaw() }
+	w.kill, w.restart = func() { now.Close() }, func() { now, _ = fake(t, cfg) }
+	outages(t, w)
 }
 
 // The broker comes after the source.
@@ -68,30 +95,6 @@ func TestBrokerAwayAtStart(t *testing.T) {
 	b.produce("t", 0, 5, "v")
 	sink.awaitCount(b, "t", 0, 5)
 	c.stop()
-}
-
-// A broker that is killed and comes back with its data.
-func TestBrokerRestarted(t *testing.T) {
-	cfg := broker.Config{Dir: t.TempDir(), Topics: map[string]int32{"t": 2}}
-	first, w := fake(t, cfg)
-	b := newBench(t, w)
-	sink := newMemory()
-	c := b.start(b.config("t"), sink)
-	for p := range int32(2) {
-		b.produce("t", p, 100, "v")
-		sink.awaitCount(b, "t", p, 100)
-	}
-	_, port, _ := net.SplitHostPort(w.addrs[0])
-	first.Close()
-	cfg.Ports = []int{atoi(port)}
-	fake(t, cfg)
-	for p := range int32(2) {
-		b.produce("t", p, 100, "w")
-		sink.awaitCount(b, "t", p, 200)
-		b.awaitCommit("t", p, 200)
-	}
-	c.stop()
-	sink.verify(b)
 }
 
 func atoi(s string) (n int) {

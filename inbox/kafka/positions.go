@@ -3,6 +3,7 @@ package kafka
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // wakeCommits makes the commit loop look for positions to commit.
@@ -20,17 +21,18 @@ func (q *queue) partition(id partitionID) *partition {
 	return q.partitions[id]
 }
 
-// nextRead is the offset that follows the last one that was fetched.
+// nextRead is the offset that follows the last one that was fetched, or passed.
 func (q *queue) nextRead(p *partition) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return max(p.start, p.lastRead+1)
+	return max(p.start, p.lastRead+1, p.position)
 }
 
 // stop marks a partition as stopped, for its next reader too.
-func (q *queue) stop(p *partition) {
+func (q *queue) stop(p *partition, why string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	p.lastError, p.errorAt = why, time.Now()
 	p.stopped, p.mark.stopped, p.uncommit = true, true, true
 	q.wakeCommits()
 }

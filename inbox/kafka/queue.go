@@ -38,6 +38,21 @@ type limits struct {
 	bufferBytes, batchRecords, batchBytes, workers int
 }
 
+// limits divides Config.BufferBytes: a quarter is for what the client holds, see
+// fetchBytes.
+func (c Config) limits() limits {
+	return limits{
+		bufferBytes: c.BufferBytes / 4 * 3, batchRecords: c.BatchRecords,
+		batchBytes: min(c.BatchBytes, max(c.BufferBytes/8, 1)), workers: c.Workers,
+	}
+}
+
+// fetchBytes bounds one fetch from a broker, as it is sent. Two of them may be on
+// their way when fetching stops: one that is being unpacked, and the next.
+func (c Config) fetchBytes() int32 {
+	return int32(min(max(c.BufferBytes/64, 256<<10), 16<<20))
+}
+
 // fetcher stops and continues the fetching of a partition.
 type fetcher interface {
 	Pause(map[string][]int32)
@@ -61,6 +76,7 @@ type partition struct {
 	timer *time.Timer                 // makes it ready again
 
 	position  int64 // all before it is stored
+	waitsAt   int64 // the position when it last had nothing to store, see waiting
 	committed int64 // -1: nothing yet
 	uncommit  bool  // position or mark are not committed
 	end       int64 // the last stable offset when it was last asked for
@@ -78,12 +94,13 @@ func newQueue(l limits, f fetcher) *queue {
 // add adds a partition before the workers start.
 func (q *queue) add(id partitionID, b beginning) {
 	p := &partition{
-		id: id, mark: b.mark, start: b.offset, lastRead: -1,
+		id: id, mark: b.mark, start: b.offset, lastRead: -1, waitsAt: -1,
 		position: b.offset, committed: b.had, uncommit: b.commit,
 		end: b.reach.newest, stopped: b.stopped,
 	}
 	if b.stopped {
 		p.position = b.had
+		p.lastError, p.errorAt = outOfRange(b.had, b.reach), time.Now()
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,42 +130,6 @@ func (q *queue) push(p *partition, records []inbox.Record) {
 	q.bytes += added
 	q.throttle(p)
 	q.offer(p)
-}
-
-// throttle stops fetching a partition that holds more than its share when much
-// is held in all. As long as there is room, a busy partition may have the
-// shares of the quiet ones.
-func (q *queue) throttle(p *partition) {
-	half := q.limits.bufferBytes / 2
-	if p.paused || q.bytes <= half || p.bytes <= half/len(q.partitions) {
-		return
-	}
-	p.paused = true
-	q.paused++
-	q.fetcher.Pause(p.id.asMap())
-}
-
-// relax goes on fetching partitions that were stopped, before they run dry.
-func (q *queue) relax(p *partition) {
-	if q.paused == 0 {
-		return
-	}
-	if p.paused && p.bytes <= q.limits.bufferBytes/2/len(q.partitions)/2 {
-		q.resume(p)
-	}
-	if q.bytes <= q.limits.bufferBytes/4 {
-		for _, p := range q.partitions {
-			if p.paused {
-				q.resume(p)
-			}
-		}
-	}
-}
-
-func (q *queue) resume(p *partition) {
-	p.paused = false
-	q.paused--
-	q.fetcher.Resume(p.id.asMap())
 }
 
 // offer puts a partition at the end of the line, if it has its turn to come.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -16,6 +17,7 @@ type occasion struct {
 	first  time.Time // since when it goes on
 	logged time.Time
 	held   int // how often it was not let through since
+	kind   string
 }
 
 const logInterval = time.Minute
@@ -42,6 +44,15 @@ func (o *often) allow(matter string) (held int, ok bool) {
 	return held, true
 }
 
+// turned lets a matter through that goes on, but is of another kind now.
+func (o *often) turned(matter, kind string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at := o.last[matter]; at != nil && at.kind != kind {
+		at.kind, at.logged = kind, time.Time{}
+	}
+}
+
 // over forgets a matter, and says since when it went on if it did.
 func (o *often) over(matter string) (since time.Time, was bool) {
 	o.mu.Lock()
@@ -56,6 +67,10 @@ func (o *often) over(matter string) (since time.Time, was bool) {
 
 // trouble logs what goes wrong and is tried again, and keeps it for Stats.
 func (s *Source) trouble(matter, sentence string, err error, attrs ...any) {
+	if words := s.explain(err); words != "" {
+		err = fmt.Errorf("%s: %w", words, err)
+		s.often.turned(matter, words)
+	}
 	s.mu.Lock()
 	s.lastError, s.lastErrorAt = err.Error(), time.Now()
 	s.mu.Unlock()

@@ -36,10 +36,7 @@ type session struct {
 // but end with the session.
 func (s *Source) newSession(ctx context.Context, end context.CancelCauseFunc) *session {
 	sess := &session{source: s, end: end, stopCommits: make(chan struct{})}
-	sess.queue = newQueue(limits{
-		bufferBytes: s.cfg.BufferBytes, batchRecords: s.cfg.BatchRecords,
-		batchBytes: s.cfg.BatchBytes, workers: s.cfg.Workers,
-	}, s.group)
+	sess.queue = newQueue(s.cfg.limits(), s.group)
 	sess.ingest, sess.cancelIngest = context.WithCancel(context.WithoutCancel(ctx))
 	return sess
 }
@@ -171,5 +168,6 @@ func (s *session) lasted() time.Duration {
 func (s *session) endedWell() bool {
 	return errors.Is(s.cause, sarama.ErrRebalanceInProgress) ||
 		errors.Is(s.cause, sarama.ErrSessionPartitionCountChanged) ||
-		errors.Is(s.cause, errTopicsChanged)
+		errors.Is(s.cause, errTopicsChanged) ||
+		errors.Is(s.cause, errPasswordChanged)
 }

@@ -16,6 +16,10 @@ import (
 // took longer than the StopTimeout. What they were to store comes again.
 var ErrCutShort = errors.New("storing records took longer than the stop may last, and was cut short")
 
+// ErrFenced is returned by Run when another process has joined the group with the
+// same Config.InstanceID: the group has given this process's place to it.
+var ErrFenced = errors.New("another process has joined the group with the same instance id")
+
 // errStopping keeps a session from beginning while the source stops.
 var errStopping = errors.New("the source stops")
 
@@ -26,17 +30,18 @@ type Source struct {
 	sink Sink
 	log  *slog.Logger
 
-	ran         atomic.Bool
-	dialer      *dialer
-	group       sarama.ConsumerGroup
-	control     *control
-	groupClient sarama.Client
-	topics      *topics
-	look        chan struct{} // has an element when watch is to look at once
-	often       often
+	ran     atomic.Bool
+	dialer  *dialer
+	clients                // replaced by renew, between two sessions
+	running sync.WaitGroup // of what Run has started
+	failed  chan error     // why loop has given up
+	topics  *topics
+	look    chan struct{} // has an element when watch is to look at once
+	often   often
 
 	mu          sync.Mutex
-	session     *session // nil between two
+	session     *session         // nil between two
+	final       []PartitionStats // of the last session, once the source stops
 	stopping    bool
 	lastError   string
 	lastErrorAt time.Time
@@ -49,10 +54,12 @@ func New(cfg Config, sink Sink) (*Source, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Source{
+	s := &Source{
 		cfg: cfg, sink: sink, log: cfg.Log,
-		dialer: newDialer(), topics: newTopics(cfg.Topics), look: make(chan struct{}, 1),
-	}, nil
+		dialer: newDialer(), topics: newTopics(cfg.Topics), look: make(chan struct{}, 1), failed: make(chan error, 1),
+	}
+	s.dialer.tls = cfg.TLS
+	return s, nil
 }
 
 // Run reads until ctx is done, and returns nil after a clean stop. A broker that
@@ -70,46 +77,38 @@ func (s *Source) Run(ctx context.Context) error {
 		return errors.New("the source has run already")
 	}
 	defer s.dialer.cut()
-	if err := s.connect(); err != nil {
+	first, err := s.connect()
+	if err != nil {
 		return err
 	}
+	s.warnOfSASLInTheClear()
+	s.clients = first
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
 	defer endLoop()
-	var running sync.WaitGroup
-	running.Go(func() { s.loop(loop) })
-	running.Go(s.readErrors)
-	<-ctx.Done()
-	return s.stop(endLoop, &running)
-}
-
-// connect makes the two clients. They connect when they are first used.
-func (s *Source) connect() error {
-	own, err := sarama.NewClient(s.cfg.Brokers, s.controlConfig())
-	if err != nil {
-		return fmt.Errorf("configure the client: %w", err)
+	s.running.Go(func() { s.loop(loop) })
+	s.running.Go(func() { s.readErrors(first.group) })
+	select {
+	case <-ctx.Done():
+	case err = <-s.failed:
 	}
-	s.control = &control{client: own, group: s.cfg.Group, brokers: s.cfg.Brokers}
-	s.groupClient, err = sarama.NewClient(s.cfg.Brokers, s.clientConfig())
-	if err != nil {
-		return errors.Join(fmt.Errorf("configure the client: %w", err), own.Close())
-	}
-	s.group, err = sarama.NewConsumerGroupFromClient(s.cfg.Group, patientClient{s.groupClient})
-	if err != nil {
-		return errors.Join(fmt.Errorf("configure the consumer group: %w", err), s.groupClient.Close(), own.Close())
-	}
-	return nil
+	return errors.Join(err, s.stop(endLoop))
 }
 
 // loop joins the group again and again.
 func (s *Source) loop(ctx context.Context) {
 	retry := newBackoff(250*time.Millisecond, 5*time.Second)
 	for {
+		s.renew()
 		infos := s.awaitTopics(ctx)
 		if infos == nil {
 			return
 		}
 		sess, err := s.consume(ctx, infos)
 		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, sarama.ErrFencedInstancedId) || errors.Is(sess.cause, sarama.ErrFencedInstancedId) {
+			s.failed <- fmt.Errorf("%w, %q, which must be another in each process", ErrFenced, s.cfg.InstanceID)
 			return
 		}
 		if err != nil {
@@ -134,8 +133,8 @@ func (s *Source) consume(ctx context.Context, infos map[string]topicInfo) (*sess
 	var watching sync.WaitGroup
 	watching.Go(func() { end(s.watch(ctx, infos)) })
 	err := s.group.Consume(ctx, names(infos), sess)
-	if errors.Is(context.Cause(ctx), errTopicsChanged) { // perhaps before it was joined
-		sess.cause, err = errTopicsChanged, nil
+	if cause := context.Cause(ctx); errors.Is(cause, errTopicsChanged) || errors.Is(cause, errPasswordChanged) {
+		sess.cause, err = cause, nil // perhaps before it was joined
 	}
 	end(nil)
 	watching.Wait()
@@ -144,8 +143,8 @@ func (s *Source) consume(ctx context.Context, infos map[string]topicInfo) (*sess
 
 // readErrors logs what the client reports beside its answers. The client drops
 // what is not read.
-func (s *Source) readErrors() {
-	for err := range s.group.Errors() {
+func (s *Source) readErrors(group sarama.ConsumerGroup) {
+	for err := range group.Errors() {
 		matter := "client"
 		var of *sarama.ConsumerError
 		if errors.As(err, &of) {
@@ -179,6 +178,9 @@ func (s *Source) leave(sess *session) {
 	if s.session == sess {
 		s.session = nil
 	}
+	if s.stopping {
+		s.final = sess.queue.stats()
+	}
 }
 
 // current is the session, or nil between two.
@@ -189,12 +191,12 @@ func (s *Source) current() *session {
 }
 
 // stop ends everything that Run has started.
-func (s *Source) stop(endLoop context.CancelFunc, running *sync.WaitGroup) error {
+func (s *Source) stop(endLoop context.CancelFunc) error {
 	s.mu.Lock()
 	s.stopping = true
-	sess := s.session
+	sess, clients := s.session, s.clients
 	s.mu.Unlock()
-	s.group.PauseAll()
+	clients.group.PauseAll()
 
 	ended := make(chan error, 1)
 	go func() {
@@ -209,10 +211,8 @@ func (s *Source) stop(endLoop context.CancelFunc, running *sync.WaitGroup) error
 		})
 		defer cut.Stop()
 		endLoop()
-		_ = s.group.Close() // leaves the group, after the session has ended
-		running.Wait()
-		_ = s.groupClient.Close()
-		_ = s.control.client.Close()
+		clients.close()
+		s.running.Wait()
 		ended <- err
 	}()
 

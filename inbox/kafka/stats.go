@@ -17,7 +17,8 @@ type Stats struct {
 	// LastError is what went wrong last, and may be over.
 	LastError   string
 	LastErrorAt time.Time
-	// Partitions are those of this member, by topic and number.
+	// Partitions are those of this member, by topic and number. After Run they are
+	// those that it had last.
 	Partitions []PartitionStats
 }
 
@@ -46,8 +47,9 @@ type PartitionStats struct {
 	// End is the last stable offset, up to which records can be read, as it was
 	// within the last TopicRefresh.
 	End int64
-	// Lag is how many offsets there are from Position to End. After records of
-	// an aborted transaction it may stay above 0 until the next record comes.
+	// Lag is how many offsets there are from Position to End. Those of the marks
+	// that end transactions count until it is seen that no record follows, which
+	// takes two TopicRefreshes.
 	Lag int64
 	// Buffered and BufferedBytes are what was fetched and not yet stored.
 	Buffered      int
@@ -65,6 +67,7 @@ func (s *Source) Stats() Stats {
 	}
 	s.mu.Lock()
 	sess := s.session
+	st.Partitions = s.final
 	st.LastError, st.LastErrorAt = s.lastError, s.lastErrorAt
 	s.mu.Unlock()
 	if sess != nil {

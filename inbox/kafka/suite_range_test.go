@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/inboxd/inboxd/inbox"
 	"github.com/inboxd/inboxd/inbox/kafka"
 )
@@ -119,46 +117,5 @@ func testLogEndNotReached(b *bench) {
 	c.stop()
 	if sink.total() != 0 {
 		b.Errorf("%d records were stored", sink.total())
-	}
-}
-
-func testTransactions(b *bench) {
-	topic := b.topic("t", 1)
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.world.addrs...), kgo.TransactionalID(b.group),
-		kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	b.check(err)
-	defer client.Close()
-	sink := newMemory()
-	aborted := false
-	sink.before = func(_ context.Context, records []inbox.Record) error {
-		sink.mu.Lock()
-		defer sink.mu.Unlock()
-		clear(sink.next) // offsets have gaps
-		for _, r := range records {
-			aborted = aborted || string(r.Value) == "aborted"
-		}
-		return nil
-	}
-	c := b.start(b.config(topic), sink)
-	for i := range 10 {
-		b.check(client.BeginTransaction())
-		value, end := "committed", kgo.TryCommit
-		if i%2 == 1 {
-			value, end = "aborted", kgo.TryAbort
-		}
-		for range 10 {
-			client.Produce(b.ctx, &kgo.Record{Value: []byte(value)}, nil)
-		}
-		b.check(client.Flush(b.ctx))
-		b.check(client.EndTransaction(b.ctx, end))
-	}
-	b.produce(topic, 0, 1, "last")
-	sink.awaitCount(b, topic, 0, 51)
-	c.stop()
-	if aborted || sink.total() != 51 {
-		b.Errorf("%d records were stored, aborted ones among them: %v", sink.total(), aborted)
-	}
-	if got, _ := b.committed(topic, 0); got != 111 {
-		b.Errorf("offset %d is committed", got)
 	}
 }

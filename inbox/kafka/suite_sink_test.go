@@ -112,6 +112,41 @@ func testSlowSink(b *bench) {
 	b.Logf("%d round trips beside the slow call", n)
 }
 
+// A call that takes longer than a rebalance may is cut short, and its records
+// come again. The member stays in the group.
+func testSlowSinkOverRebalance(b *bench) {
+	topic := b.topic("t", 2)
+	sink := newMemory()
+	entered := make(chan struct{})
+	var calls, cut atomic.Int64
+	sink.before = func(ctx context.Context, _ []inbox.Record) error {
+		if calls.Add(1) > 1 {
+			return nil
+		}
+		close(entered)
+		<-ctx.Done() // a statement that waits for a lock, until it is cancelled
+		cut.Add(1)
+		return ctx.Err()
+	}
+	first := b.start(b.config(topic), sink)
+	first.awaitMember(2)
+	before := first.Stats()
+	b.produce(topic, 0, 10, "v")
+	<-entered
+	second := b.start(b.config(topic), sink)
+	second.awaitMember(1)
+	first.awaitMember(1)
+	if after := first.Stats(); after.Member != before.Member {
+		b.Errorf("the member %s became %s", before.Member, after.Member)
+	}
+	if cut.Load() != 1 {
+		b.Errorf("%d calls were cut short", cut.Load())
+	}
+	sink.awaitCount(b, topic, 0, 10)
+	b.awaitAllCommitted(topic, 2)
+	sink.verifyOnce(b)
+}
+
 // Partitions that cannot be stored fill the buffer and no more.
 func testBoundedBuffer(b *bench) {
 	topic := b.topic("t", 3)

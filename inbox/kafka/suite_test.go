@@ -18,7 +18,10 @@ func suite(t *testing.T, w world) {
 		name string
 		run  func(*bench)
 	}{
+		{"members come and go", testChurn}, // the longest first
+		{"a million records", testMany},
 		{"in order and once", testInOrderAndOnce},
+		{"every codec", testCodecs},
 		{"byte-exact", testByteExact},
 		{"large records", testLargeRecords},
 		{"crash between store and commit", testCrash},
@@ -28,6 +31,7 @@ func suite(t *testing.T, w world) {
 		{"failing sink", testFailingSink},
 		{"one partition fails", testOnePartitionFails},
 		{"slow sink", testSlowSink},
+		{"slow sink over a rebalance", testSlowSinkOverRebalance},
 		{"bounded buffer", testBoundedBuffer},
 		{"rebalance", testRebalance},
 		{"rebalance waits for Ingest", testRebalanceWaits},
@@ -43,11 +47,28 @@ func suite(t *testing.T, w world) {
 		{"log start passed while reading", testLogStartPassedWhileReading},
 		{"log end not reached", testLogEndNotReached},
 		{"transactions", testTransactions},
+		{"end of a transaction deleted", testTransactionEndDeleted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.run(newBench(t, w))
 		})
+	}
+}
+
+// suiteOfThree is what it must do besides on a cluster of three brokers.
+func suiteOfThree(t *testing.T, w world) {
+	for _, tt := range []struct {
+		name string
+		run  func(*bench)
+	}{
+		{"leaders move", testLeadersMove},
+		{"in order and once", testInOrderAndOnce},
+		{"rebalance", testRebalance},
+		{"transactions", testTransactions},
+		{"topic made again", testTopicMadeAgain},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.run(newBench(t, w)) })
 	}
 }
 

@@ -18,11 +18,13 @@ var errTopicsChanged = errors.New("topics have changed")
 
 // topics remembers what this process has seen of its topics.
 type topics struct {
-	names []string
+	names    []string // that the configuration names
+	patterns []pattern
 
 	mu      sync.Mutex
+	looked  bool // at least once
 	seen    map[string]*seenTopic
-	refused map[string]error // why the broker did not describe them, last time
+	refused map[string]error // names and patterns for which there is no topic, and why
 }
 
 type seenTopic struct {
@@ -32,17 +34,39 @@ type seenTopic struct {
 	missing int                  // how often in a row it was not there
 }
 
-func newTopics(names []string) *topics {
-	return &topics{names: names, seen: map[string]*seenTopic{}}
+// newTopics takes what validate has found to be right.
+func newTopics(configured []string) *topics {
+	t := &topics{seen: map[string]*seenTopic{}}
+	for _, s := range configured {
+		if p, err := parseTopic(s); p != nil && err == nil {
+			t.patterns = append(t.patterns, *p)
+		} else {
+			t.names = append(t.names, s)
+		}
+	}
+	return t
 }
 
 // lookUp asks which topics there are and remembers it.
 func (t *topics) lookUp(c *control) (map[string]topicInfo, error) {
-	infos, refused, err := c.topics(t.names)
+	infos, refused, err := t.ask(c)
 	if err != nil {
 		return nil, err
 	}
 	return infos, t.note(infos, refused)
+}
+
+// ask is lookUp without remembering.
+func (t *topics) ask(c *control) (found map[string]topicInfo, refused map[string]error, err error) {
+	if len(t.patterns) == 0 {
+		return c.topics(t.names)
+	}
+	all, refused, err := c.topics(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, refused = t.choose(all, refused)
+	return found, refused, nil
 }
 
 // note remembers an answer, or says why it is not to be believed.
@@ -50,12 +74,12 @@ func (t *topics) note(infos map[string]topicInfo, refused map[string]error) erro
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.refused = refused
-	for _, name := range t.names {
+	for _, name := range t.known(infos) {
 		info, exists := infos[name]
 		s := t.seen[name]
 		switch {
 		case s == nil:
-			s = &seenTopic{id: info.id, new: !exists, past: map[sarama.Uuid]bool{}}
+			s = &seenTopic{id: info.id, new: !exists || t.looked, past: map[sarama.Uuid]bool{}}
 			t.seen[name] = s
 		case !exists || s.id == info.id:
 		case s.past[info.id]:
@@ -70,7 +94,16 @@ func (t *topics) note(infos map[string]topicInfo, refused map[string]error) erro
 			s.missing = 0
 		}
 	}
+	t.looked = true
 	return nil
+}
+
+// known are the topics that are configured by name, that there are or that were
+// seen before.
+func (t *topics) known(infos map[string]topicInfo) []string {
+	names := slices.Concat(t.names, slices.Collect(maps.Keys(infos)), slices.Collect(maps.Keys(t.seen)))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // isNew reports whether the topic was made, or made anew, while this process ran.
@@ -86,7 +119,7 @@ func (t *topics) isNew(name string) bool {
 func (t *topics) difference(began, now map[string]topicInfo) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, name := range t.names {
+	for _, name := range t.known(now) {
 		then, was := began[name]
 		info, is := now[name]
 		switch {
@@ -115,6 +148,7 @@ func (t *topics) missing() map[string]error {
 func (s *Source) awaitTopics(ctx context.Context) map[string]topicInfo {
 	retry := newBackoff(250*time.Millisecond, 5*time.Second)
 	for ctx.Err() == nil {
+		s.renew()
 		infos, err := s.topics.lookUp(s.control)
 		if err != nil {
 			s.trouble("broker", "The broker does not say which topics there are. It is asked again until it does.", err)
@@ -154,6 +188,10 @@ func (s *Source) watch(ctx context.Context, began map[string]topicInfo) error {
 	tick := time.NewTicker(s.cfg.TopicRefresh)
 	defer tick.Stop()
 	for {
+		if s.passwordChanged() {
+			s.log.Info("The password has changed; the group is joined anew with it.", "group", s.cfg.Group)
+			return errPasswordChanged
+		}
 		now, err := s.topics.lookUp(s.control)
 		if err != nil {
 			s.trouble("broker", "The broker does not say which topics there are. It is asked again until it does.", err)
@@ -190,6 +228,7 @@ func (s *Source) measure() {
 	}
 	s.better("measure", "The ends of the partitions are known again.")
 	sess.queue.setEnds(ends)
+	s.passEmpty(sess)
 }
 
 func names(infos map[string]topicInfo) []string { return slices.Sorted(maps.Keys(infos)) }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/inboxd/inboxd/inbox"
+	"github.com/inboxd/inboxd/inbox/kafka"
 	"github.com/inboxd/inboxd/internal/broker"
 )
 
@@ -22,6 +23,21 @@ type world struct {
 	addrs []string
 	// freeze stops the cluster as SIGSTOP does; thaw lets it go on.
 	freeze, thaw func()
+	// kill ends the cluster; restart starts it again on the same data.
+	kill, restart func()
+	// move moves the leaders of all partitions of a topic to other brokers. It is
+	// nil if there is one broker.
+	move func(b *bench, topic string)
+
+	// secure makes sources connect in another way than the tests do. It is nil if
+	// they connect in the same one.
+	secure func(*kafka.Config)
+
+	// How long and how much the tests of endurance take: the time that members
+	// come and go, the time that the cluster is frozen, and how many records are
+	// many.
+	churn, frozen time.Duration
+	many          int
 }
 
 // patience is how long a test waits for what must happen.

@@ -8,6 +8,7 @@
 //
 //	url := pgtest.Database(t)    // fresh and empty, dropped at the end of the test
 //	pool := pgtest.Pool(t, url)  // closed at the end of the test
+//	url := pgtest.Prepared(t, key, prepare) // the same, filled: a copy of a template
 //	server := pgtest.Server(t)   // a server of its own, to be killed, restarted, paused
 //
 // All databases of a test process are on one embedded server (see package postgres), which the

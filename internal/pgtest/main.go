@@ -29,7 +29,7 @@ func Main(m interface{ Run() int }, options ...goleak.Option) { os.Exit(Run(m, o
 // were left, and returns the exit status.
 func Run(m interface{ Run() int }, options ...goleak.Option) int {
 	status := m.Run()
-	if err := shared.stop(); err != nil {
+	if err := Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		status = max(status, 1)
 	}
@@ -43,6 +43,10 @@ func Run(m interface{ Run() int }, options ...goleak.Option) int {
 	return 0
 }
 
+// Stop stops the server if one was started; no test may need one afterwards. It is for who runs the
+// tests himself, without Main and Run.
+func Stop() error { return shared.stop() }
+
 // shared is the server of this process.
 var shared harness
 
@@ -53,6 +57,9 @@ type harness struct {
 	url    string           // of the server's maintenance database
 	server *postgres.Server // nil when the server is not embedded
 	admin  *pgxpool.Pool    // creates and drops databases
+
+	templatesMu sync.Mutex
+	templates   map[string]*template
 }
 
 // start starts the server at the first call.

@@ -19,10 +19,10 @@ func (v Value) Members() Members {
 		return nil
 	}
 	var all Members
-	s := scanner{text: v, at: 1}
-	for s.space(); s.text[s.at] != '}'; s.space() {
+	s := Scanner{Text: v, At: 1}
+	for s.Space(); s.Text[s.At] != '}'; s.Space() {
 		all = append(all, s.member())
-		s.comma()
+		s.Comma()
 	}
 	return unique(all)
 }
@@ -61,93 +61,23 @@ func (v Value) Items() []Value {
 		return nil
 	}
 	var all []Value
-	s := scanner{text: v, at: 1}
-	for s.space(); s.text[s.at] != ']'; s.space() {
-		all = append(all, s.value())
-		s.comma()
+	s := Scanner{Text: v, At: 1}
+	for s.Space(); s.Text[s.At] != ']'; s.Space() {
+		all = append(all, s.Value())
+		s.Comma()
 	}
 	return all
 }
 
 // member goes past a name and its value.
-func (s *scanner) member() Member {
+func (s *Scanner) member() Member {
 	var m Member
-	quoted := s.value()
+	quoted := s.Value()
 	name, ok := quoted.Text()
 	if !ok {
 		name, m.quoted = string(quoted), quoted
 	}
-	s.space()
-	s.at++ // the colon
-	s.space()
-	m.Name, m.Value = name, s.value()
+	s.Colon()
+	m.Name, m.Value = name, s.Value()
 	return m
-}
-
-// scanner goes once through valid JSON; it need not check what it reads.
-type scanner struct {
-	text []byte
-	at   int
-}
-
-// value goes past the value at s.at, however deep it is, and returns it.
-func (s *scanner) value() Value {
-	start := s.at
-	for depth := 0; ; {
-		switch s.text[s.at] {
-		case '{', '[':
-			depth++
-			s.at++
-		case '}', ']':
-			depth--
-			s.at++
-		case '"':
-			s.string()
-		case ' ', '\t', '\n', '\r', ',', ':':
-			s.at++
-		default:
-			s.word()
-		}
-		if depth == 0 {
-			return Value(s.text[start:s.at])
-		}
-	}
-}
-
-func (s *scanner) string() {
-	for s.at++; s.text[s.at] != '"'; s.at++ {
-		if s.text[s.at] == '\\' {
-			s.at++
-		}
-	}
-	s.at++
-}
-
-// word goes past a number, true, false or null.
-func (s *scanner) word() {
-	for s.at < len(s.text) {
-		switch s.text[s.at] {
-		case ' ', '\t', '\n', '\r', ',', ':', '}', ']':
-			return
-		}
-		s.at++
-	}
-}
-
-func (s *scanner) comma() {
-	s.space()
-	if s.text[s.at] == ',' {
-		s.at++
-	}
-}
-
-func (s *scanner) space() {
-	for s.at < len(s.text) {
-		switch s.text[s.at] {
-		case ' ', '\t', '\n', '\r':
-			s.at++
-		default:
-			return
-		}
-	}
 }

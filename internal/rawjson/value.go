@@ -75,6 +75,18 @@ func (v Value) Text() (string, bool) {
 	}
 }
 
+// IsText reports whether the value is a string of that text.
+func (v Value) IsText(text string) bool {
+	if v.Kind() != String {
+		return false
+	}
+	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner) == text
+	}
+	unquoted, ok := v.unquote()
+	return ok && unquoted == text
+}
+
 func (v Value) unquote() (string, bool) {
 	inner := v[1 : len(v)-1]
 	if !utf8.Valid(inner) {

@@ -36,7 +36,7 @@ func (s *Service) Lag() (lag int64, ok bool) {
 	for _, p := range st.Partitions {
 		lag += p.Lag
 	}
-	return lag, st.Member != ""
+	return lag, st.Member != "" || len(st.Partitions) > 0
 }
 
 // behind is the lag for the log, and the partitions that wait for a person.

@@ -7,8 +7,8 @@ import (
 	"github.com/inboxd/inboxd/inbox/kafka"
 )
 
-// stateLeft is the state of a row of which only the counts are written: the
-// partition has gone to another process, or to none.
+// stateLeft is the state of a partition that nobody reads, as far as this process
+// knows.
 const stateLeft = "left"
 
 // sourceRows are the arrays that note_sources takes.
@@ -28,7 +28,11 @@ func newSourceRows(st kafka.Stats, counts map[inbox.Partition]inbox.Counts) *sou
 	for _, p := range st.Partitions {
 		key := partitionOf(p)
 		mine[key] = true
-		r.add(key, string(p.State), counts[key])
+		state := string(p.State)
+		if st.Member == "" && p.State != kafka.Stopped {
+			state = stateLeft
+		}
+		r.add(key, state, counts[key])
 		last := len(r.topics) - 1
 		r.positions[last], r.ends[last] = &p.Position, &p.End
 		if p.Committed >= 0 {

@@ -44,6 +44,7 @@ type sourceNotes struct {
 	// Of the goroutine that writes.
 	written   map[inbox.Partition]kafka.PartitionStats
 	missing   string
+	member    string
 	writtenAt time.Time
 	failing   bool
 }
@@ -90,7 +91,10 @@ func (n *sourceNotes) write(ctx context.Context) {
 	counts := n.takeCounts()
 	rows := newSourceRows(st, counts)
 	missing := fmt.Sprint(st.Missing)
-	if len(counts) == 0 && missing == n.missing && !n.changed(st) && time.Since(n.writtenAt) < noteAnyway {
+	if len(rows.topics) == 0 && len(st.Missing) == 0 {
+		return
+	}
+	if len(counts) == 0 && missing == n.missing && st.Member == n.member && !n.changed(st) && time.Since(n.writtenAt) < noteAnyway {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
@@ -103,7 +107,7 @@ func (n *sourceNotes) write(ctx context.Context) {
 		n.failing = true
 		return
 	}
-	n.failing, n.missing, n.writtenAt = false, missing, time.Now()
+	n.failing, n.missing, n.member, n.writtenAt = false, missing, st.Member, time.Now()
 	n.written = make(map[inbox.Partition]kafka.PartitionStats, len(st.Partitions))
 	for _, p := range st.Partitions {
 		n.written[partitionOf(p)] = noted(p)

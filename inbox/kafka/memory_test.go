@@ -1,0 +1,146 @@
+package kafka_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/inboxd/inboxd/inbox"
+	"github.com/inboxd/inboxd/inbox/kafka"
+	"github.com/inboxd/inboxd/internal/broker"
+)
+
+// bound is what a source may hold.
+const bound = 4 << 20
+
+// held is what a source holds by its own account, over all partitions.
+func (c *consumer) held() (bytes int) {
+	for _, p := range c.Stats().Partitions {
+		bytes += p.BufferedBytes
+	}
+	return bytes
+}
+
+// blocked has a sink store nothing until release is closed. The first call is told
+// to entered.
+func blocked(sink *memory) (entered, release chan struct{}) {
+	entered, release = make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	sink.before = func(ctx context.Context, _ []inbox.Record) error {
+		once.Do(func() { close(entered) })
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return entered, release
+}
+
+func heap() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// Many records wait in six partitions, and nothing can be stored: what is held
+// stays within the bound, by the source's own account and by the heap. Then all
+// partitions go on, none far behind another. It does not run beside others, whose
+// memory would count.
+func TestMemoryIsBounded(t *testing.T) {
+	const partitions, n, size = 6, 6000, 1000
+	_, w := fake(t, broker.Config{Topics: map[string]int32{"t": partitions}})
+	b := newBench(t, w)
+	for p := range int32(partitions) {
+		for range n / 100 {
+			b.produceNoise("t", p, 100, size)
+		}
+	}
+	b.producer.Close()
+	before := heap()
+
+	sink := newMemory()
+	_, release := blocked(sink)
+	cfg := b.config("t")
+	cfg.BufferBytes, cfg.BatchRecords, cfg.Workers = bound, 100, 2
+	c := b.start(cfg, sink)
+	most := 0
+	b.eventually("all partitions are paused", func() bool {
+		most = max(most, c.held())
+		return kafka.Paused(c.Source) == partitions
+	})
+	grew := heap() - before
+	for range 100 { // what was on its way has come
+		most = max(most, c.held())
+		runtime.Gosched()
+	}
+	if most > bound || most < bound/2 {
+		t.Errorf("%d bytes were held, with a bound of %d", most, bound)
+	}
+	if grew > 2*bound {
+		t.Errorf("the heap grew by %d bytes, with a bound of %d", grew, bound)
+	}
+	t.Logf("at most %d bytes were held, the heap grew by %d", most, grew)
+
+	behind := serveSlowly(b, c, sink, release, n)
+	c.stop()
+	sink.verifyOnce(b)
+	if behind > n/4 {
+		t.Errorf("when the first partition was done, the last was %d of %d records behind", behind, n)
+	}
+	t.Logf("when the first partition was done, the last was %d of %d records behind", behind, n)
+}
+
+// serveSlowly lets a sink store the n records of each of six partitions, more
+// slowly than they are fetched, and answers how many were not stored of the last
+// when the first was done.
+func serveSlowly(b *bench, c *consumer, sink *memory, release chan struct{}, n int) int {
+	b.Helper()
+	behind := -1
+	sink.before = func(ctx context.Context, _ []inbox.Record) error {
+		for c.held() < bound/8 && sink.total() < 5*n && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		return ctx.Err()
+	}
+	sink.after = func(context.Context, []inbox.Record) error {
+		least, done := n, false
+		for p := range int32(6) {
+			k := sink.count("t", p)
+			least, done = min(least, k), done || k == n
+		}
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		if done && behind < 0 {
+			behind = n - least
+		}
+		return nil
+	}
+	close(release)
+	for p := range int32(6) {
+		sink.awaitCount(b, "t", p, n)
+	}
+	return behind
+}
+
+// A record that is larger than the whole bound passes, and what comes behind it.
+func TestRecordLargerThanTheBound(t *testing.T) {
+	t.Parallel()
+	_, w := fake(t, broker.Config{})
+	b := newBench(t, w)
+	topic := b.topic("t", 2)
+	sink := newMemory()
+	cfg := b.config(topic)
+	cfg.BufferBytes = 1 << 20
+	b.start(cfg, sink)
+	for range 3 {
+		b.produceNoise(topic, 0, 1, 5<<20)
+		b.produceNoise(topic, 1, 100, 1000)
+	}
+	sink.awaitCount(b, topic, 0, 3)
+	sink.awaitCount(b, topic, 1, 300)
+	sink.verifyOnce(b)
+}

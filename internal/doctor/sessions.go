@@ -1,0 +1,214 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// connections compares what the processes may open with what the server takes.
+func (e *examiner) connections(ctx context.Context) (finding, error) {
+	var room, processes int
+	var limit *int
+	err := e.Pool.QueryRow(ctx, e.in(`
+select current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+		- coalesce(current_setting('reserved_connections', true), '0')::integer,
+	(select min(l) from (
+		select r.rolconnlimit as l from pg_roles r where r.rolname = current_user
+		union all select d.datconnlimit from pg_database d where d.datname = current_database()) x where l >= 0),
+	(select count(*) from {schema}.processes where seen_at > clock_timestamp() - $1::interval)`), e.Config.Lanes.Lease).
+		Scan(&room, &limit, &processes)
+	if err != nil {
+		return finding{}, err
+	}
+	of := "the server takes"
+	if limit != nil && *limit < room {
+		room, of = *limit, "the role and the database take"
+	}
+	each := e.Config.Database.MaxConnections
+	if need := max(processes, 1) * each; need > room {
+		return warn(fmt.Sprintf("alter system set max_connections = %d; -- and restart the server; or lower database.max_connections", 2*need),
+			"%s may open %d connections each, and %s %d", count(max(processes, 1), "process"), each, of, room), nil
+	}
+	return fine("%s, %d connections each at most; %s %d", count(processes, "process"), each, of, room), nil
+}
+
+// listen sends a notification to itself, on a channel that nobody else hears.
+func (e *examiner) listen(ctx context.Context) (finding, error) {
+	conn, err := e.Pool.Acquire(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	defer conn.Release()
+	channel := "inboxd_doctor_" + strings.ToLower(rand.Text())
+	if _, err := conn.Exec(ctx, "listen "+quoted(channel)); err != nil {
+		return finding{}, err
+	}
+	defer func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Limit)
+		defer cancel()
+		_, _ = conn.Exec(limited, "unlisten "+quoted(channel)) // a lost session hears nothing either
+	}()
+	began := time.Now()
+	var used float64
+	if err := e.Pool.QueryRow(ctx, `select pg_notification_queue_usage() from pg_notify($1, 'doctor')`, channel).Scan(&used); err != nil {
+		return finding{}, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, e.Limit/2)
+	defer cancel()
+	if err := hear(waiting, conn.Conn(), channel); err != nil {
+		return warn("inboxd config print", "a notification to oneself did not arrive: new events are found by the sweep, up to a second late; have database.url lead past a pooler in transaction mode"), nil
+	}
+	if used > 0.5 {
+		return warn("select pid, usename, application_name, state from pg_stat_activity where wait_event_type is distinct from 'Client' or state like 'idle in%' order by xact_start;",
+			"the server's queue of notifications is %.0f%% full, because a session that listens is in a long transaction: the sweep finds new events meanwhile", used*100), nil
+	}
+	return fine("a notification arrived within %s; the queue is %.0f%% full", time.Since(began).Round(time.Millisecond), used*100), nil
+}
+
+func hear(ctx context.Context, conn *pgx.Conn, channel string) error {
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		if n.Channel == channel {
+			return nil
+		}
+	}
+}
+
+// held is something that keeps a snapshot or a lock.
+type held struct {
+	Kind   string // session, prepared or slot
+	Name   string // the number of the session, or the name of the transaction or slot
+	Detail string
+	For    time.Duration
+	Xids   int64 // transactions that began since
+}
+
+// remedy is what ends it.
+func (h held) remedy() string {
+	switch h.Kind {
+	case "prepared":
+		return "rollback prepared " + literal(h.Name) + ";"
+	case "slot":
+		return "select pg_drop_replication_slot(" + literal(h.Name) + ");"
+	}
+	return "select pg_terminate_backend(" + h.Name + ");"
+}
+
+func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// What is held for longer, or since more transactions, keeps too many dead rows.
+const (
+	oldSnapshot     = 10 * time.Minute
+	oldTransactions = 5_000_000
+)
+
+// snapshotsSQL lists what keeps dead rows in the tables of this database, the
+// oldest first. Of sessions of other roles the times may be hidden; the number
+// of transactions since never is.
+const snapshotsSQL = `
+select * from (
+	select 'session' as kind, a.pid::text as name,
+		coalesce(a.usename, a.backend_type, 'unknown') || coalesce(' (' || nullif(a.application_name, '') || ')', '')
+			|| coalesce(', ' || a.state, '') as detail,
+		coalesce(clock_timestamp() - a.xact_start, '0') as lasts, age(a.backend_xmin)::bigint as xids
+	from pg_stat_activity a
+	where a.backend_xmin is not null and a.pid <> pg_backend_pid()
+		and (a.datname = current_database() or a.datname is null) -- a standby's
+	union all
+	select 'prepared', p.gid, p.owner::text, clock_timestamp() - p.prepared, age(p.transaction)::bigint
+	from pg_prepared_xacts p where p.database = current_database()
+	union all
+	select 'slot', s.slot_name::text, case when s.active then 'active' else 'inactive' end, '0',
+		age(s.xmin)::bigint
+	from pg_replication_slots s where s.xmin is not null
+) x
+order by x.xids desc, x.lasts desc
+limit 100`
+
+const hiddenSQL = `
+select count(*)::integer from pg_stat_activity
+where datname = current_database() and usename is not null and query = '<insufficient privilege>'`
+
+func (e *examiner) snapshots(ctx context.Context) (finding, error) {
+	all, err := rows[held](ctx, e, snapshotsSQL)
+	if err != nil {
+		return finding{}, err
+	}
+	var lines, remedies []string
+	for _, h := range all {
+		if h.For < e.old && h.Xids < oldTransactions {
+			continue
+		}
+		since := fmt.Sprintf("%d transactions ago", h.Xids)
+		if h.For >= e.old {
+			since = "for " + age(h.For)
+		}
+		lines = append(lines, fmt.Sprintf("%s %s, %s, %s", h.Kind, h.Name, h.Detail, since))
+		remedies = append(remedies, h.remedy())
+	}
+	if n := len(lines); n > 0 {
+		return warn(strings.Join(remedies[:min(n, 3)], "\n"), "%s, and no dead row since then can be removed: %s",
+			count(n, "old snapshot")+" "+agree(n, "is", "are")+" held", strings.Join(lines[:min(n, 3)], "; ")), nil
+	}
+	return e.unlessHidden(ctx, fine("no snapshot is older than %s", age(e.old)))
+}
+
+// unlessHidden answers f, or that what other roles do is hidden from this one.
+func (e *examiner) unlessHidden(ctx context.Context, f finding) (finding, error) {
+	var hidden int
+	if err := e.Pool.QueryRow(ctx, hiddenSQL).Scan(&hidden); err != nil || hidden == 0 {
+		return f, err
+	}
+	role, err := e.role(ctx)
+	return warn("grant pg_read_all_stats to "+quoted(role)+";",
+		"%s, as far as %s may see: what %s of other roles do%s is hidden", f.detail, role, count(hidden, "session"), agree(hidden, "es", "")), err
+}
+
+// laneLocksSQL finds transactions that do nothing and keep locks on rows of
+// lanes: on the table, each such transaction shows by these modes.
+const laneLocksSQL = `
+select distinct 'session', a.pid::text, a.usename::text || coalesce(' (' || nullif(a.application_name, '') || ')', ''),
+	clock_timestamp() - a.state_change as lasts, 0::bigint
+from pg_locks k
+join pg_stat_activity a on a.pid = k.pid
+where k.locktype = 'relation' and k.relation = to_regclass($1) and k.granted
+	and k.database = (select oid from pg_database where datname = current_database())
+	and k.mode in ('RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock',
+		'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+	and a.state like 'idle in transaction%' and a.state_change < clock_timestamp() - $2::interval
+order by lasts desc
+limit 100`
+
+func (e *examiner) laneLocks(ctx context.Context) (finding, error) {
+	// A handler may leave its transaction idle while it works elsewhere.
+	limit := e.Config.Lanes.HandlerTimeout
+	all, err := rows[held](ctx, e, laneLocksSQL, e.schema+".lanes", limit)
+	if err != nil {
+		return finding{}, err
+	}
+	var lines, remedies []string
+	for _, h := range all {
+		lines = append(lines, fmt.Sprintf("session %s of %s, idle for %s", h.Name, h.Detail, age(h.For)))
+		remedies = append(remedies, h.remedy())
+	}
+	if n := len(lines); n > 0 {
+		return warn(strings.Join(remedies[:min(n, 3)], "\n"), "lanes are locked by %s in a transaction that does nothing: %s",
+			count(n, "session"), strings.Join(lines[:min(n, 3)], "; ")), nil
+	}
+	return e.unlessHidden(ctx, fine("no idle transaction holds a lane for longer than lanes.handler_timeout (%s)", limit))
+}
+
+func agree(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

@@ -1,0 +1,166 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/internal/doctor"
+	"github.com/inboxd/inboxd/internal/pgtest"
+	"github.com/inboxd/inboxd/migrations"
+)
+
+// session opens a session apart from the pool, for the time of the test.
+func (w *ward) session(address string) *pgx.Conn {
+	w.Helper()
+	conn, err := pgx.Connect(w.Context(), address)
+	must(w.T, err)
+	w.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func (w *ward) in(conn *pgx.Conn, sql string) {
+	w.Helper()
+	_, err := conn.Exec(w.Context(), sql)
+	must(w.T, err)
+}
+
+func TestPrivileges(t *testing.T) {
+	t.Parallel()
+	names := migrations.DefaultRoleNames(pgtest.RolePrefix(t) + "s")
+	w := admit(t)
+	w.says("privileges", doctor.OK, "may serve, operate, read; a superuser: see", "")
+	script, err := migrations.RolesScript("inboxd", names)
+	must(t, err)
+	w.exec(script)
+	as := func(role string) {
+		t.Helper()
+		w.Pool = pgtest.Pool(t, pgtest.As(t, w.url, role))
+	}
+	as(names.Migrator)
+	w.says("privileges", doctor.OK, "the owner of the schema: see", "")
+	as(names.Operator)
+	w.says("privileges", doctor.OK, names.Operator+" may operate, read", "")
+	as(names.Reader)
+	w.says("privileges", doctor.OK, names.Reader+" may read", "")
+	w.Use = migrations.Operate
+	w.says("privileges", doctor.Failed, names.Reader+" may not operate; it lacks insert, update on aggregates; insert on audit",
+		`grant insert, update on "inboxd"."aggregates" to "`+names.Reader+`";`)
+	w.Use = ""
+	as(names.Runtime)
+	w.says("privileges", doctor.OK, names.Runtime+" may serve, read", "")
+	w.exec(`revoke insert on inboxd.breakers from ` + names.Runtime)
+	w.says("privileges", doctor.Failed, "looks like a role to serve, but lacks insert on breakers",
+		`grant insert on "inboxd"."breakers" to "`+names.Runtime+`";`)
+	w.exec(`revoke usage on schema inboxd from ` + names.Reader)
+	as(names.Reader)
+	w.says("privileges", doctor.Failed, "lacks usage on the schema", `grant usage on schema "inboxd" to "`+names.Reader+`";`)
+}
+
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	prefix := pgtest.RolePrefix(t)
+	w := admit(t)
+	conn := w.session(w.url)
+	w.in(conn, `begin isolation level repeatable read; select 1`)
+	w.says("snapshots", doctor.OK, "no snapshot is older than 60m", "")
+	judge(t, doctor.Ask(t.Context(), w.Options, "snapshots", time.Microsecond), doctor.Warning, "idle in transaction, for 0s", "select pg_terminate_backend(")
+
+	// What it does is hidden from a role that is not told.
+	w.exec(`create role ` + prefix + `r login; grant usage on schema inboxd to ` + prefix + `r`)
+	w.Pool = pgtest.Pool(t, pgtest.As(t, w.url, prefix+"r"))
+	w.says("snapshots", doctor.Warning, "is hidden", `grant pg_read_all_stats to "`+prefix+`r";`)
+	w.exec(`grant pg_read_all_stats to ` + prefix + `r`)
+	w.says("snapshots", doctor.OK, "no snapshot", "")
+}
+
+func TestLaneLocks(t *testing.T) {
+	t.Parallel()
+	w := admit(t)
+	w.put("Paid")
+	reader, holder := w.session(w.url), w.session(w.url)
+	w.in(reader, `begin; select from inboxd.lanes`) // holds no lane
+	w.says("lane locks", doctor.OK, "no idle transaction holds a lane for longer than lanes.handler_timeout (30s)", "")
+	w.in(holder, `begin; select from inboxd.lanes for update`)
+	w.says("lane locks", doctor.OK, "no idle transaction", "")
+	w.Config.Lanes.HandlerTimeout = time.Microsecond
+	w.says("lane locks", doctor.Warning, "lanes are locked by 1 session", "select pg_terminate_backend(")
+	w.in(holder, `commit`)
+	w.says("lane locks", doctor.OK, "no idle transaction", "")
+}
+
+// TestPooler puts something in between that has session numbers of its own and
+// passes no notification on, as a pooler does in transaction mode.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+	w := admit(t)
+	w.Pool = pgtest.Pool(t, between(t, w.url, func(kind byte, body []byte) bool {
+		if kind == 'K' {
+			binary.BigEndian.PutUint32(body, 7)
+		}
+		return kind != 'A'
+	}))
+	w.says("pooler", doctor.Warning, "something like PgBouncer", "inboxd config print")
+	w.Limit = time.Second // half of it is waited for the notification
+	w.says("listen", doctor.Warning, "did not arrive", "inboxd config print")
+}
+
+// between is a proxy before a server. change sees each message of the server, may
+// write to it, and says whether it is passed on.
+func between(t *testing.T, address string, change func(kind byte, body []byte) bool) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	must(t, err)
+	server := u.Host
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	t.Cleanup(func() { _ = l.Close() })
+	all.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			upstream, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			all.Go(func() { _, _ = io.Copy(upstream, client); _ = upstream.Close() })
+			all.Go(func() { passOn(client, upstream, change); _ = client.Close() })
+		}
+	})
+	u.Host = l.Addr().String()
+	q := u.Query()
+	q.Set("sslmode", "disable")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func passOn(client io.Writer, server io.Reader, change func(kind byte, body []byte) bool) {
+	for {
+		head := make([]byte, 5)
+		if _, err := io.ReadFull(server, head); err != nil {
+			return
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
+		if _, err := io.ReadFull(server, body); err != nil {
+			return
+		}
+		if !change(head[0], body) {
+			continue
+		}
+		if _, err := client.Write(append(head, body...)); err != nil {
+			return
+		}
+	}
+}
