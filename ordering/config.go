@@ -48,6 +48,10 @@ type Config struct {
 	UntilIdle bool
 	// Name says which process this is, for people. Default host and process id.
 	Name string
+	// Version says which version of the handlers this process has; it is kept
+	// with each failure. Default: the version or the commit that the program was
+	// built from, if Go knows it.
+	Version string
 	// Log hears of failures, stuck lanes, outages and take-overs; never of
 	// payloads. Default: nobody.
 	Log *slog.Logger
@@ -76,6 +80,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.Breaker.Max, 30*time.Second)
 	c.Retry = c.Retry.withDefaults()
 	orElse(&c.Name, processName())
+	orElse(&c.Version, buildVersion())
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -31,11 +31,15 @@ func TestPolicyOfAType(t *testing.T) {
 	handlers.Alias(reg, "TwiceV1", "Twice")
 	cfg := quick()
 	cfg.Policies = map[string]handlers.Retry{"Twice": {Attempts: 2}}
+	cfg.Version = "v1.2.3"
 	s.run(reg, cfg)
 	for aggregate, want := range map[string]int{"a": 1, "b": 2, "c": 4, "d": 2} {
 		if got := one[int](s, `select attempts from inboxd.lanes where state = 'stuck' and aggregate_id = $1`, aggregate); got != want {
 			t.Errorf("%s is stuck after %d attempts, want %d", aggregate, got, want)
 		}
+	}
+	if got := one[[]string](s, `select array_agg(distinct detail->>'version') from inboxd.failures`); !slices.Equal(got, []string{"v1.2.3"}) {
+		t.Errorf("the failures name the versions %q, want v1.2.3", got)
 	}
 }
 

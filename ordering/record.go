@@ -135,7 +135,7 @@ func (p *Processor) gatherFailure(t *turn, l *lane, f *failure, v verdict) {
 		if !v.stuck {
 			after = &v.after
 		}
-		t.gather(o, p.sql.fail, p.id.Load(), l.id, l.cursor, v.counted, after, c.message, c.fingerprint, c.detail())
+		t.gather(o, p.sql.fail, p.id.Load(), l.id, l.cursor, v.counted, after, c.message, c.fingerprint, c.detail(p.cfg.Version))
 	}
 }
 
@@ -208,12 +208,13 @@ func describe(err error) cause {
 	return c
 }
 
-func (c cause) detail() string {
+func (c cause) detail(version string) string {
 	b, err := json.Marshal(struct {
-		State string   `json:"sqlstate,omitempty"`
-		Types []string `json:"types,omitempty"`
-		Stack string   `json:"stack,omitempty"`
-	}{c.state, c.types, c.stack})
+		State   string   `json:"sqlstate,omitempty"`
+		Types   []string `json:"types,omitempty"`
+		Stack   string   `json:"stack,omitempty"`
+		Version string   `json:"version,omitempty"`
+	}{c.state, c.types, c.stack, version})
 	if err != nil { // strings always encode
 		return "{}"
 	}
