@@ -37,6 +37,9 @@ func TestStepsAreCheap(t *testing.T) {
 	s.exec(`update inboxd.lanes set state = 'backoff', next_attempt_at = now() - interval '1 s'
 		where lane_id between 12001 and 12100`)
 	s.exec(`update inboxd.aggregates set parked = true where lane_id between 10001 and 12100`)
+	s.exec(`update inboxd.lanes set state = 'paused', paused_from = 'ready', paused_by = 'inboxd', paused_type = 'Down'
+		where lane_id between 12101 and 22100`)
+	s.exec(`insert into inboxd.breakers (event_type, reason, fingerprint, next_probe_at) values ('Down', 'away', 'f', now() - interval '1 day')`)
 	s.cheap(lanes)
 	s.exec(`vacuum analyze inboxd.aggregates, inboxd.lanes, inboxd.inbox`)
 	s.cheap(lanes)
@@ -59,6 +62,10 @@ func (s *stage) cheap(lanes int) {
 		{"what is due of another share", `select * from inboxd.due(1, 4, 1000)`, nil, 150},
 		{"settle, 500 lanes", `select * from inboxd.settle(array(select generate_series(20001, 20500)::bigint))`, nil, 500 * 15},
 		{"settle, 500 held lanes", `select * from inboxd.settle(array(select generate_series(1, 500)::bigint))`, nil, 500 * 15},
+		{"tend, 10,000 lanes wait for a breaker", `select * from inboxd.tend(array['Up'], '1 s', '30 s', 500)`, nil, 60},
+		{"a probe of 10,000 lanes", `select * from inboxd.probe(array['Down'], '-1 day', '-1 day')`, nil, 120},
+		{"hold, 16 lanes", `select inboxd.hold(array(select generate_series(30000, 30015)::bigint),
+			array_fill(-1::bigint, array[16]), array_fill(0, array[16]), 'Down')`, nil, 16 * 10},
 		{"load, one lane", `select * from inboxd.load(array[30000::bigint], 16, 8192)`, nil, 20},
 		{"load, 16 lanes", `select * from inboxd.load(array(select generate_series(30000, 30015)::bigint), 16, 8192)`, nil, 16 * 20},
 	}
