@@ -240,3 +240,13 @@ func (s *stage) putNamed(eventType, aggregate string, n int) {
 	_, err := s.store.Put(context.Background(), events)
 	must(s.t, err)
 }
+
+// A breaker of a type that nobody here can probe keeps no drain waiting.
+func TestDrainWithABreakerOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 2, 2)
+	s.exec(`insert into inboxd.breakers (event_type, reason, fingerprint, next_probe_at) values ('Elsewhere', 'away', 'f', now())`)
+	s.run(sqlRegistry(t, "Paid"), quick())
+	s.inOrder(4)
+}

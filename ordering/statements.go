@@ -38,7 +38,7 @@ from {schema}.load($1, $2, $3)`
 	holdSQL          = `select {schema}.hold($1, $2, $3, $4)`
 	closeBreakerSQL  = `select {schema}.close_breaker($1, $2, $3)`
 	tendSQL          = `select open, probes, freed from {schema}.tend($1, $2, $3, $4)`
-	youngBreakersSQL = `select exists (select from {schema}.breakers where probes < $1)`
+	youngBreakersSQL = `select exists (select from {schema}.breakers where probes < $1 and event_type = any($2))`
 	makeChangesSQL   = `select {schema}.make_changes($1)`
 
 	settleSQL  = `select runnable, held, idle from {schema}.settle($1)`

@@ -220,7 +220,7 @@ func (s *sweeper) checkIdle(ctx context.Context) error {
 		return err
 	}
 	var young bool
-	if err := s.p.pool.QueryRow(ctx, s.p.sql.youngBreakers, fewProbes).Scan(&young); err != nil || young {
+	if err := s.p.pool.QueryRow(ctx, s.p.sql.youngBreakers, fewProbes, s.p.types).Scan(&young); err != nil || young {
 		return err
 	}
 	if total, _ := s.p.sched.tracked(); total == 0 && len(lanes) == 0 && next == nil && s.after == 0 {
