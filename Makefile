@@ -36,6 +36,7 @@ lint: $(LINT) ## Check the format and the code
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags kafka ./inbox/kafka
 	$(LINT) run ./...
 
 $(LINT):

@@ -67,9 +67,10 @@ func TestAudit(t *testing.T) {
 func TestAuditInPages(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	s.exec(`insert into inboxd.audit (actor, action, aggregate_id) select 'x', 'retry', 'a-' || g % 2 from generate_series(1, 2400) g`)
+	s.exec(`insert into inboxd.audit (actor, action, aggregate_id) select 'x', 'retry', 'a-' || g % 2 from generate_series(1, 1200) g`)
 	for limit, want := range map[int]int{0: 1200, 500: 500, 700: 700} {
-		ids := strings.Fields(s.audit(admin.AuditFilter{AggregateID: "a-0", Limit: limit}))
-		equal(t, fmt.Sprintf("%d %s %s", len(ids), ids[0], ids[want-1]), fmt.Sprint(want, 2400, 2402-2*want))
+		ids := strings.Fields(s.audit(admin.AuditFilter{Limit: limit}))
+		equal(t, fmt.Sprintf("%d %s %s", len(ids), ids[0], ids[want-1]), fmt.Sprint(want, 1200, 1201-want))
 	}
+	equal(t, len(strings.Fields(s.audit(admin.AuditFilter{AggregateID: "a-0"}))), 600)
 }

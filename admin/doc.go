@@ -27,6 +27,14 @@
 // long; a change waits for one second and is refused then. What is changed and
 // the audit row that says who, when, what and why commit together.
 //
+// # Payloads and quarantine
+//
+// An event's payload is never changed: an edit stands beside it, for as long as
+// the event is unprocessed, and stays as the record of what ran. A record that
+// could not become an event can be requeued once the cause is put right, which
+// stores it behind what its aggregate has by then: where that costs it its place
+// in order, Requeue says so and refuses unless told otherwise.
+//
 // # Verify
 //
 // Verify audits the order from what the database recorded, in one snapshot: the

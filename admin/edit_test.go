@@ -21,7 +21,11 @@ var patching = admin.By{Actor: "ada", Reason: "amount was in cents"}
 // edit edits an event that may be edited, and answers what became of it.
 func (s *stage) edit(id, payload string) string {
 	s.t.Helper()
-	e, err := s.Edit(s.t.Context(), patching, id, []byte(payload))
+	var b []byte // nil for an empty one
+	if payload != "" {
+		b = []byte(payload)
+	}
+	e, err := s.Edit(s.t.Context(), patching, id, b)
 	must(s.t, err)
 	return string(e.Outcome)
 }

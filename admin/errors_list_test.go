@@ -46,8 +46,8 @@ func TestErrors(t *testing.T) {
 	// The message is the latest, the first time that of the first failure of a head.
 	s.exec(`update inboxd.lanes set error_at = '2026-01-31 12:00Z'::timestamptz + lane_id * interval '1 minute'`)
 	s.exec(`insert into inboxd.failures (lane_id, position, attempt, at, process_id, fingerprint, message)
-		select lane_id, p, 1, '2026-01-30 10:00Z'::timestamptz + p * interval '1 hour', 1, case p when 1 then 'f1' else 'f0' end, 'x'
-		from inboxd.lanes, generate_series(0, 1) p where aggregate_id = 'b'`)
+		select lane_id, p, 1, '2026-01-30 10:00Z'::timestamptz + h * interval '1 hour', 1, f, 'x'
+		from inboxd.lanes, (values (0, 'f1', 0), (1, 'f0', 0), (1, 'f1', 1)) v(p, f, h) where aggregate_id = 'b'`)
 	groups, err := s.Errors(t.Context(), admin.ErrorFilter{Limit: 1})
 	must(t, err)
 	b, err := json.Marshal(groups)

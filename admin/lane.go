@@ -110,24 +110,23 @@ const (
 	laneTablesSQL = `{schema}.lanes l
 join {schema}.aggregates a on a.lane_id = l.lane_id`
 
-	// The head is found by the primary key of the inbox.
+	// The head is found by the primary key of the inbox: positions are dense, so
+	// that the first segment that has the next one ends the search. Only where
+	// there is a gap are the segments compared for the first event behind it.
 	headSQL = `left join lateral (
 	select i.event_id, i.event_type, i.position, i.received_at
-	from {schema}.inbox i
-	where i.lane_id = l.lane_id and i.segment >= l.segment and i.position > l.cursor
-	order by i.position
+	from (
+		(select * from {schema}.inbox x
+		where x.lane_id = l.lane_id and x.segment >= l.segment and x.position = l.cursor + 1
+		limit 1)
+		union all
+		(select * from {schema}.inbox x
+		where x.lane_id = l.lane_id and x.segment >= l.segment and x.position > l.cursor
+		order by x.position
+		limit 1)
+	) i
 	limit 1
 ) h on true`
-
-	// nextSQL is the head for conditions, n. Positions are dense, so that it ends
-	// at the first segment that has it; headSQL, which also finds a head behind a
-	// gap, looks into all of them to see which is first.
-	nextSQL = `join lateral (
-	select i.event_type, i.received_at
-	from {schema}.inbox i
-	where i.lane_id = l.lane_id and i.segment >= l.segment and i.position = l.cursor + 1
-	limit 1
-) n on true`
 
 	// By the unique constraint on aggregates.
 	laneByNameSQL = `select ` + laneColumnsSQL + `

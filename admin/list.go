@@ -77,7 +77,8 @@ func (a *Admin) count(ctx context.Context, s selection) (int, error) {
 	for _, sec := range s.sections() {
 		q := sec.query(s)
 		var n int
-		if err := a.db.QueryRow(ctx, a.in(q.countSQL()), q.args...).Scan(&n); err != nil {
+		err := a.read(ctx, func(tx pgx.Tx) error { return tx.QueryRow(ctx, a.in(q.countSQL()), q.args...).Scan(&n) })
+		if err != nil {
 			return 0, fmt.Errorf("count lanes: %w", err)
 		}
 		total += n

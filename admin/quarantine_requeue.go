@@ -136,27 +136,13 @@ func (a *Admin) requeue(ctx context.Context, by By, how Requeueing, id int64) (R
 	return Requeued{ID: id}, fmt.Errorf("requeue record %d: %w", id, err)
 }
 
-const (
-	requeueSQL = `with gone as (
+const requeueSQL = `with gone as (
 	delete from {schema}.quarantine where id = $1 returning *
 )
 insert into {schema}.audit (actor, action, aggregate_id, event_id, reason, detail)
 select {schema}.who($2), 'requeue', nullif($3, ''), nullif($4, ''), nullif($5, ''),
 	` + quarantineTraceSQL + ` || jsonb_build_object('outcome', $6::text, 'out_of_order', $7::boolean)
 from gone q`
-
-	// overtakenSQL finds the latest event of the aggregate that came after the
-	// record. It reads the lane from its end, by the primary key of the inbox, to
-	// its beginning if there is none.
-	overtakenSQL = `select i.event_id
-from {schema}.inbox i
-where i.lane_id = (select a.lane_id from {schema}.aggregates a where a.aggregate_id = $1)
-	and i.event_id <> $2
-	and case when $3::text is null then i.source_topic is null and i.received_at > $6
-		else i.source_topic = $3 and i.source_partition = $4 and i.source_offset > $5 end
-order by i.position desc
-limit 1`
-)
 
 func (a *Admin) requeueIn(ctx context.Context, tx pgx.Tx, by By, how Requeueing, id int64) (Requeued, error) {
 	r := Requeued{ID: id}
@@ -194,42 +180,6 @@ func (a *Admin) requeueIn(ctx context.Context, tx pgx.Tx, by By, how Requeueing,
 	}
 	return r, a.removeRequeued(ctx, tx, by, &r)
 }
-
-// noteOvertaken says that the record lost its place, if it did.
-func (a *Admin) noteOvertaken(ctx context.Context, tx pgx.Tx, how Requeueing, d *QuarantinedDetail, r *Requeued) error {
-	s := d.Source
-	if s == nil {
-		s = &Source{}
-	}
-	var later string
-	err := tx.QueryRow(ctx, a.in(overtakenSQL), r.AggregateID, r.EventID, nullIf(s.Topic, ""), s.Partition, s.Offset, d.ReceivedAt).Scan(&later)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil
-	case err != nil:
-		return fmt.Errorf("look for events that came after it: %w", err)
-	}
-	if r.OutOfOrder = true; how.OutOfOrder {
-		return nil
-	}
-	return &OutOfOrderError{
-		RefusedError: RefusedError{r.AggregateID, fmt.Sprintf(
-			"record %d lost its place: the aggregate %q has moved on to %s, which came after it, and %s would run behind that",
-			r.ID, r.AggregateID, later, r.EventID)},
-		ID: r.ID,
-	}
-}
-
-// OutOfOrderError says that a record of the quarantine was left there because it
-// lost its place among the events of its aggregate. It is ErrRefused.
-type OutOfOrderError struct {
-	RefusedError
-	// ID is the record's.
-	ID int64
-}
-
-// Unwrap is the RefusedError.
-func (e *OutOfOrderError) Unwrap() error { return &e.RefusedError }
 
 func (a *Admin) removeRequeued(ctx context.Context, tx pgx.Tx, by By, r *Requeued) error {
 	_, err := tx.Exec(ctx, a.in(requeueSQL), r.ID, cleaned(by.Actor), r.AggregateID, r.EventID, cleaned(by.Reason), r.Outcome, r.OutOfOrder)

@@ -82,7 +82,7 @@ func (sec section) query(s selection) *query {
 	}
 	if s.Type != "" {
 		q.head = true
-		q.and("n.event_type = " + q.arg(cleaned(s.Type)))
+		q.and("h.event_type = " + q.arg(cleaned(s.Type)))
 	}
 	if s.OlderThan > 0 {
 		q.olderThan(sec, s.OlderThan)
@@ -105,10 +105,10 @@ func (q *query) olderThan(sec section, d time.Duration) {
 	switch sec.name {
 	case string(Ready), string(Running):
 		q.head = true
-		q.and("n.received_at <= " + limit)
+		q.and("h.received_at <= " + limit)
 	case errorSection.name:
 		q.head = true
-		q.and("case when l.state = 'ready' or " + runningSQL + " then n.received_at else l.since end <= " + limit)
+		q.and("case when l.state = 'ready' or " + runningSQL + " then h.received_at else l.since end <= " + limit)
 	default:
 		q.and("l.since <= " + limit)
 	}
@@ -120,9 +120,13 @@ func (q *query) after(sec section, at place) {
 		q.and("(l.since, l.lane_id) > (" + q.arg(at.since) + ", " + q.arg(at.lane) + ")")
 		return
 	}
+	from := q.arg(at.lane)
+	if sec.name == string(Ready) {
+		q.and(sec.key() + " > " + from)
+		return
+	}
 	// On both sides of the join, so that whichever table it begins with is read
 	// from there on.
-	from := q.arg(at.lane)
 	q.and("a.lane_id > " + from)
 	q.and("l.lane_id > " + from)
 }
@@ -131,7 +135,7 @@ func (q *query) after(sec section, at place) {
 // the index that finds it.
 func (sec section) key() string {
 	if sec.name == string(Ready) {
-		return "a.lane_id"
+		return "a.lane_id + 0" // as the index aggregates_pending has it
 	}
 	return "l.lane_id"
 }
@@ -141,24 +145,20 @@ func (q *query) listSQL(sec section, limit int) string {
 	if sec.byTime {
 		order = "l.since, l.lane_id"
 	}
-	next := ""
-	if q.head {
-		next = nextSQL + "\n"
-	}
 	return `select ` + laneColumnsSQL + `
 from ` + laneTablesSQL + `
-` + next + headSQL + `
+` + headSQL + `
 where ` + strings.Join(q.where, "\n\tand ") + `
 order by ` + order + `
 limit ` + q.arg(limit)
 }
 
 func (q *query) countSQL() string {
-	next := ""
+	head := ""
 	if q.head {
-		next = nextSQL + "\n"
+		head = headSQL + "\n"
 	}
 	return `select count(*)
 from ` + laneTablesSQL + `
-` + next + `where ` + strings.Join(q.where, "\n\tand ")
+` + head + `where ` + strings.Join(q.where, "\n\tand ")
 }

@@ -31,10 +31,10 @@ func columnsOf(events []Event) (*columns, error) {
 	for i := range events {
 		e := &events[i]
 		if err := e.Validate(); err != nil {
-			return nil, fmt.Errorf("event %d of %d (%q): %w", i+1, n, e.ID, err)
+			return nil, fmt.Errorf("event %d of %d (%.100q): %w", i+1, n, e.ID, err)
 		}
 		if err := c.set(i, e); err != nil {
-			return nil, fmt.Errorf("event %d of %d (%q): %w", i+1, n, e.ID, err)
+			return nil, fmt.Errorf("event %d of %d (%.100q): %w", i+1, n, e.ID, err)
 		}
 	}
 	return c, nil

@@ -225,7 +225,7 @@ func TestInvalidEventsStoreNothing(t *testing.T) {
 		"half a rune in id": {inbox.Event{ID: "\xc3", AggregateID: "a", Type: "Paid"}, "event_id is not valid UTF-8"},
 	} {
 		_, err := s.store.Put(t.Context(), []inbox.Event{event("good", "a"), test.bad})
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "event 2 of 2") {
+		if !errors.Is(err, inbox.ErrInvalid) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "event 2 of 2") || len(err.Error()) > 500 {
 			t.Errorf("%s: %v, want event 2 of 2 and %s", name, err, test.want)
 		}
 		tx := s.begin()

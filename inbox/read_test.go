@@ -106,7 +106,8 @@ func TestLane(t *testing.T) {
 		}
 	}
 	n := 0
-	for range s.store.Lane(t.Context(), "agg-1", 0) {
+	for _, err := range s.store.Lane(t.Context(), "agg-1", 0) {
+		must(t, err)
 		if n++; n == 5 {
 			break
 		}
@@ -231,7 +232,7 @@ func TestReadingDoesNotGrow(t *testing.T) {
 	for call, tuples := range map[string]int{
 		`select * from inboxd.find_event('bulk-busy-500-20')`:                                                                       60,
 		`select * from inboxd.lane_events((select lane_id from inboxd.aggregates where aggregate_id = 'busy-500'), 11, 5, 1000000)`: 100,
-		`select * from inboxd.lane_counts()`:                                                                                        2*11_002 + 100,
+		`select * from inboxd.lane_counts()`:                                                                                        11_001 + 10_000 + 100,
 	} {
 		for range 7 {
 			measure(t, conn, call)

@@ -142,10 +142,20 @@ func (r *run) process(config ordering.Config) *process {
 		r.t.Fatalf("Case.Handlers has to make a new registry at each call: %v", err)
 	}
 	config.Schema = r.options.Schema
+	config.Policies = map[string]handlers.Retry{} // before what the types were registered with
+	for _, eventType := range reg.Types() {
+		if !reg.Ignores(eventType) {
+			config.Policies[eventType] = handlers.Retry{Attempts: config.Retry.Attempts}
+		}
+	}
 	p, err := r.start(reg, config)
 	if err != nil {
 		r.t.Fatalf("%v", err)
 	}
+	r.t.Cleanup(func() { // for a run that ended in the middle
+		p.Abort()
+		_ = p.stop()
+	})
 	return p
 }
 

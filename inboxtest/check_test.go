@@ -333,3 +333,49 @@ func TestMistakesInACase(t *testing.T) {
 		})
 	}
 }
+
+// Each event ends a process twice, and the next one has handlers of its own.
+func TestCrashesMakeNewProcesses(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int64
+	c := good()
+	register := c.Handlers
+	c.Handlers = func(k *inboxtest.Kit) *handlers.Registry {
+		made.Add(1)
+		return register(k)
+	}
+	inboxtest.CheckIdempotent(t, c)
+	clean, duplicates, crashes := 2, 1, 2*(len(c.Events)+1)
+	if got := int(made.Load()); got != clean+duplicates+crashes {
+		t.Errorf("%d processes", got)
+	}
+}
+
+// Faults come in other interleavings as well, where events share transactions.
+func TestFaultsInOtherInterleavings(t *testing.T) {
+	t.Parallel()
+	c := direct(func(*inboxtest.Kit) handle {
+		return func(ctx context.Context, tx pgx.Tx, e handlers.Event[moved]) error {
+			_, _ = tx.Exec(ctx, insertEntry, e.AggregateID, e.ID, e.Data.Cents)
+			return nil
+		}
+	})
+	c.Rounds = 6
+	failed, said := try(t, func(r inboxtest.T) { inboxtest.CheckOrder(r, c) })
+	if !failed || !strings.Contains(said, "statements fail at random:\nthe handler of ") {
+		t.Errorf("failed %v: %s", failed, said)
+	}
+}
+
+// How often an event type is tried in production has no say in a check.
+func TestRetryPolicyOfATypeHasNoSay(t *testing.T) {
+	t.Parallel()
+	c := good()
+	c.Handlers = func(*inboxtest.Kit) *handlers.Registry {
+		reg := handlers.New(handlers.WithRetry(handlers.Retry{Never: true}))
+		handlers.On(reg, "Moved", deposit)
+		reg.Ignore("Seen")
+		return reg
+	}
+	inboxtest.CheckRollback(t, c)
+}

@@ -66,26 +66,30 @@ func (c Case) checkCrash(t T, clean *run, name string, after bool) {
 type crashes struct {
 	noFaults
 	after  bool          // the commit has taken place, but nobody has heard of it
-	victim chan *process // the process that runs, until it is ended
+	victim chan *process // holds the process that runs
 
-	mu   sync.Mutex
-	done map[string]bool // events at which a process was ended
-	last *attempt        // that succeeded, its commit yet to come
+	mu     sync.Mutex
+	done   map[string]bool // events at which a process was ended
+	last   *attempt        // that succeeded, its commit yet to come
+	struck bool            // the process that runs is ended, or about to be
 }
 
-// strike runs a process until all is quiet or the process was ended.
-func (p *crashes) strike(r *run, victim *process) (died bool) {
+// strike runs a process until all is quiet or the process was ended. All may be
+// quiet, in the database, a moment before the process is ended.
+func (p *crashes) strike(r *run, process *process) (died bool) {
 	r.t.Helper()
-	p.victim <- victim
-	err := r.untilQuiet(true, victim)
-	select {
-	case <-p.victim:
-	default:
-		died = true
-		_ = victim.stop() // cut short, as was meant
-	}
+	p.victim <- process
+	err := r.untilQuiet(true, process)
+	<-p.victim
 	if err != nil {
 		r.t.Fatalf("%s: %v\n%s", r.name, err, r.History())
+	}
+	p.mu.Lock()
+	died, p.struck = p.struck, false
+	p.mu.Unlock()
+	if died {
+		process.Abort()
+		_ = process.stop() // cut short, as was meant
 	}
 	return died
 }
@@ -107,14 +111,15 @@ func (p *crashes) commit(w *wire) {
 	if last == nil || p.done[last.events[0].ID] {
 		return
 	}
-	p.done[last.events[0].ID] = true
-	abort := func() { (<-p.victim).Abort() }
+	p.done[last.events[0].ID], p.struck = true, true
+	victim := <-p.victim
+	p.victim <- victim
 	if p.after {
-		w.arm(abort)
+		w.arm(victim.Abort)
 		return
 	}
 	w.sever()
-	abort()
+	victim.Abort()
 }
 
 func (c Case) checkReplay(t T, clean *run) {

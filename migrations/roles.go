@@ -70,7 +70,7 @@ var tableUses = []tableUse{
 	{"events", "", ""},
 	{"failures", "insert update delete", "insert update delete"},
 	{"inbox", "insert", "insert"},
-	{"lanes", "insert", "insert update"},
+	{"lanes", "insert update", "insert update"},
 	{"processes", "insert update delete", ""},
 	{"quarantine", "insert", "insert update delete"},
 	{"runs", "insert", "insert"},

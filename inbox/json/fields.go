@@ -154,12 +154,18 @@ func (r rule) look(in found) (text, problem string) {
 	}
 }
 
+// What can be wrong with a text, in the words of refusals.
+const (
+	noUTF8 = "bytes that are no UTF-8"
+	nul    = "a NUL byte"
+)
+
 func plain(b []byte) (text, problem string) {
 	switch {
 	case !utf8.Valid(b):
-		return "", "bytes that are no UTF-8"
+		return "", noUTF8
 	case bytes.IndexByte(b, 0) >= 0:
-		return "", "a NUL byte"
+		return "", nul
 	}
 	return string(b), ""
 }
@@ -170,14 +176,16 @@ func plain(b []byte) (text, problem string) {
 func textOf(v rawjson.Value) (text, problem string) {
 	text, ok := v.Text()
 	switch {
+	case ok && strings.IndexByte(text, 0) >= 0:
+		return "", nul
 	case ok:
-		return plain([]byte(text))
+		return text, ""
 	case v.Missing():
 		return "", ""
 	case v.Kind() != rawjson.String:
 		return "", v.Kind().String()
 	case !utf8.Valid(v):
-		return plain(v)
+		return "", noUTF8
 	}
 	return "", "half of a surrogate pair, which has no UTF-8 form"
 }

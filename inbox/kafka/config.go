@@ -63,11 +63,12 @@ type Config struct {
 	Start Start
 
 	// BufferBytes bounds the records that are held in memory, over all
-	// partitions. Three quarters are for records that wait to be stored: nothing
-	// is fetched while they are used up. The rest is for what the client holds,
-	// up to two fetches from each broker: each brings a sixty-fourth, but at least
-	// 256 KiB, or one batch of a producer if that is larger. That is counted as it
-	// is sent; what is compressed well takes more. Default: 64 MiB.
+	// partitions. Three quarters are for records that wait to be stored: when they
+	// are used up, nothing is fetched but a little of partitions that hold nothing.
+	// The rest is for what the client holds, up to two fetches from each broker:
+	// each brings a 128th, but at least 256 KiB, or one batch of a producer if that
+	// is larger. That is counted as it is sent; what is compressed takes more once
+	// it is unpacked. Default: 64 MiB.
 	BufferBytes int
 	// BatchRecords bounds the records of one call to Ingest. Default: 4000.
 	BatchRecords int

@@ -14,11 +14,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/inboxd/inboxd/inbox/kafka"
+	"github.com/inboxd/inboxd/internal/broker"
 )
 
 func TestInline(t *testing.T) {
 	t.Parallel()
-	w := newInlineWorld(t)
+	_, w := fake(t, broker.Config{})
+	inlineSuite(t, newInlineWorld(t, w))
+}
+
+// inlineSuite is what an Inline must do on any cluster.
+func inlineSuite(t *testing.T, w inlineWorld) {
 	for name, test := range map[string]struct {
 		partitions int32
 		run        func(*desk)

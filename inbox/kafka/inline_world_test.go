@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/inboxd/inboxd/inbox/kafka"
-	"github.com/inboxd/inboxd/internal/broker"
 	"github.com/inboxd/inboxd/internal/pgtest"
 	"github.com/inboxd/inboxd/migrations"
 )
@@ -29,9 +28,8 @@ type inlineWorld struct {
 	db   *sql.DB
 }
 
-func newInlineWorld(t *testing.T) inlineWorld {
+func newInlineWorld(t *testing.T, w world) inlineWorld {
 	t.Helper()
-	_, w := fake(t, broker.Config{})
 	url := pgtest.Server(t).URL()
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -142,7 +140,7 @@ func (m *groupMember) ConsumeClaim(s sarama.ConsumerGroupSession, c sarama.Consu
 }
 
 // session is the time that the group waits for a member not heard of.
-const inlineSession = 1500 * time.Millisecond
+const inlineSession = 3 * time.Second
 
 // join runs a member until the test ends or it is stopped. Without commits its
 // marks are lost, as they are when it dies after a transaction has committed.

@@ -34,23 +34,27 @@ type queue struct {
 	dirty chan struct{} // has an element when an offset waits to be committed
 }
 
+// limits divide the memory, and the work.
 type limits struct {
-	bufferBytes, batchRecords, batchBytes, workers int
+	bufferBytes                       int // of records that wait, see room
+	reserve                           int // of bufferBytes, for each partition: what fetching it may bring
+	batchRecords, batchBytes, workers int
 }
 
-// limits divides Config.BufferBytes: a quarter is for what the client holds, see
-// fetchBytes.
+// limits divides Config.BufferBytes. A quarter is for what the client holds: up to
+// two fetches from each broker may be on their way when fetching stops, one that
+// is being unpacked, and the next.
 func (c Config) limits() limits {
 	return limits{
-		bufferBytes: c.BufferBytes / 4 * 3, batchRecords: c.BatchRecords,
+		bufferBytes: c.BufferBytes / 4 * 3, reserve: 2 * int(c.fetchBytes()/4), batchRecords: c.BatchRecords,
 		batchBytes: min(c.BatchBytes, max(c.BufferBytes/8, 1)), workers: c.Workers,
 	}
 }
 
-// fetchBytes bounds one fetch from a broker, as it is sent. Two of them may be on
-// their way when fetching stops: one that is being unpacked, and the next.
+// fetchBytes bounds one fetch from a broker, as it is sent. A partition has a
+// quarter of it.
 func (c Config) fetchBytes() int32 {
-	return int32(min(max(c.BufferBytes/64, 256<<10), 16<<20))
+	return int32(min(max(c.BufferBytes/128, 256<<10), 4<<20))
 }
 
 // fetcher stops and continues the fetching of a partition.

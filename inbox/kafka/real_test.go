@@ -73,93 +73,45 @@ func (k realKafka) env(name string) string {
 func TestReal(t *testing.T) {
 	_, w := startReal(t)
 	t.Run("suite", func(t *testing.T) { suite(t, w) })
+	t.Run("static member restarts", func(t *testing.T) { testStaticRestart(newBench(t, w)) })
+}
+
+// testStaticRestart stops a static member and starts it again: the others do not
+// notice, and nobody else reads its partitions meanwhile.
+func testStaticRestart(b *bench) {
+	topic := b.topic("t", 4)
+	sink := newMemory()
+	cfg := b.config(topic)
+	cfg.SessionTimeout = 10 * time.Second
+	stays := b.start(cfg, sink)
+	cfg.InstanceID = "shop-1"
+	first := b.start(cfg, sink)
+	first.awaitMember(2)
+	stays.awaitMember(2)
+	before := stays.Stats()
+	for _, p := range before.Partitions {
+		b.produce(topic, p.Partition, 5, "v")
+		sink.awaitCount(b, topic, p.Partition, 5)
+	}
+	had := first.Stats().Partitions
+	first.stop()
+	second := b.start(cfg, sink)
+	second.awaitMember(2)
+	for i, p := range second.Stats().Partitions {
+		if p.Partition != had[i].Partition {
+			b.Errorf("it had partition %d and has %d now", had[i].Partition, p.Partition)
+		}
+		b.produce(topic, p.Partition, 5, "v")
+		sink.awaitCount(b, topic, p.Partition, 5)
+	}
+	if after := stays.Stats(); after.Generation != before.Generation || after.Member != before.Member {
+		b.Errorf("the other member went from generation %d to %d", before.Generation, after.Generation)
+	}
+	second.stop()
+	sink.verifyOnce(b)
 }
 
 func TestRealOutages(t *testing.T) {
 	_, w := startReal(t)
 	outages(t, w)
-}
-
-func TestRealOfThree(t *testing.T) {
-	k, w := startReal(t, "--brokers", "3")
-	w.move = (*bench).electOthers
-	suiteOfThree(t, w)
-	t.Run("without a leader", func(t *testing.T) { testLeaderless(newBench(t, w), k) })
-	t.Run("one frozen", func(t *testing.T) { testOneFrozen(newBench(t, w), k) })
-	t.Run("one killed", func(t *testing.T) { testOneKilled(newBench(t, w), k) })
-}
-
-// testOneKilled kills each broker in turn, while records are written to a topic
-// of three replicas.
-func testOneKilled(b *bench, k realKafka) {
-	topic := b.group + ".t"
-	b.createReplicated(topic, 6, 3)
-	sink := newMemory()
-	c := b.start(b.config(topic), sink)
-	load := b.load(topic, 6)
-	load.awaitMore(sink, 600)
-	for _, node := range []string{"1", "2", "3"} {
-		k.do("kill", node)
-		load.awaitMore(sink, 600)
-		k.do("restart", node)
-		load.awaitMore(sink, 600)
-	}
-	load.verify(sink, 6)
-	b.awaitAllCommitted(topic, 6)
-	c.stop()
-}
-
-// testLeaderless kills a broker that leads partitions without other replicas:
-// the others are read, also by a member that joins meanwhile.
-func testLeaderless(b *bench, k realKafka) {
-	topic := b.topic("t", 6)
-	sink := newMemory()
-	first := b.start(b.config(topic), sink)
-	for p := range int32(6) {
-		b.produce(topic, p, 5, "v")
-		sink.awaitCount(b, topic, p, 5)
-	}
-	k.do("kill", "2")
-	b.eventually("partitions have no leader", func() bool { return b.leaders(topic) == 4 })
-	first.stop()
-	second := b.start(b.config(topic), sink)
-	second.awaitMember(4)
-	for _, p := range second.Stats().Partitions {
-		b.produce(topic, p.Partition, 5, "w")
-		sink.awaitCount(b, topic, p.Partition, 10)
-	}
-	k.do("restart", "2")
-	second.awaitMember(6)
-	b.newProducer()
-	for p := range int32(6) {
-		b.produce(topic, p, 5, "x")
-		sink.awaitCount(b, topic, p, 10)
-	}
-	sink.verify(b)
-}
-
-// testOneFrozen stops a broker, as a machine does that hangs: the one that
-// coordinates the group, and then another. The leaders move, and the client has
-// to find out by itself: everything is read while the broker hangs.
-func testOneFrozen(b *bench, k realKafka) {
-	topic := b.group + ".t"
-	b.createReplicated(topic, 6, 3)
-	sink := newMemory()
-	c := b.start(b.config(topic), sink)
-	load := b.load(topic, 6)
-	load.awaitMoreOfAll(sink, 6, 100)
-	coordinator := b.coordinator()
-	for _, node := range []int32{coordinator, coordinator%3 + 1} {
-		name := strconv.Itoa(int(node))
-		k.do("pause", name)
-		b.Cleanup(func() { k.do("resume", name) }) // if the test ends before it does
-		began := time.Now()
-		load.awaitMoreOfAll(sink, 6, 1000)
-		b.Logf("broker %s hangs: a thousand more records of each partition were read after %v", name, time.Since(began))
-		k.do("resume", name)
-		load.awaitMoreOfAll(sink, 6, 100)
-	}
-	load.verify(sink, 6)
-	b.awaitAllCommitted(topic, 6)
-	c.stop()
 }

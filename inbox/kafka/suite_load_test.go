@@ -82,18 +82,6 @@ func (l *load) awaitMore(sink *memory, n int) {
 	sink.await(l.bench, fmt.Sprintf("%d records are stored", n), func() bool { return sink.total() >= n })
 }
 
-// awaitMoreOfAll waits until n more of its records are stored in each partition.
-func (l *load) awaitMoreOfAll(sink *memory, partitions int32, n int) {
-	l.bench.Helper()
-	var want []int
-	for p := range partitions {
-		want = append(want, sink.count(l.topic, p)+n)
-	}
-	for p := range partitions {
-		sink.awaitCount(l.bench, l.topic, p, want[p])
-	}
-}
-
 // verify ends the load and waits until every committed record of the topic is
 // stored. The sink must have each of them once, in the order of its partition.
 func (l *load) verify(sink *memory, partitions int32) {

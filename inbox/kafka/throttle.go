@@ -1,33 +1,39 @@
 package kafka
 
-// throttle stops fetching, after p has got records. When half of the buffer is
+// room is what the records that wait may take. A partition that holds nothing is
+// always fetched, or it would wait for others that cannot be stored: what that may
+// bring is kept free, as long as partitions are not too many for it.
+func (q *queue) room() int {
+	return max(q.limits.bufferBytes/3, q.limits.bufferBytes-len(q.partitions)*q.limits.reserve)
+}
+
+// throttle stops fetching, after p has got records. When half of the room is
 // used, it is stopped for partitions that hold more than their share: as long as
 // there is room, a busy one may have the shares of the quiet ones. When all of it
-// is used, it is stopped for all.
+// is used, it is stopped for all that hold something.
 func (q *queue) throttle(p *partition) {
-	switch half := q.limits.bufferBytes / 2; {
-	case q.bytes > q.limits.bufferBytes:
+	room := q.room()
+	switch {
+	case q.bytes > room:
 		for _, p := range q.partitions {
-			q.pause(p)
+			if len(p.records) > 0 {
+				q.pause(p)
+			}
 		}
-	case q.bytes > half && p.bytes > half/len(q.partitions):
+	case q.bytes > room/2 && p.bytes > room/2/len(q.partitions):
 		q.pause(p)
 	}
 }
 
 // relax goes on fetching, after records were stored: partitions that have less
-// than half of their share, before they run dry, and all when much room is left.
-//
-// When the buffer is full, partitions without records go on. It may be full of
-// those that cannot be stored, and others must not wait for them. What comes is
-// no more than a fetch from each broker, since throttle stops them again then.
+// than half of their share, before they run dry; all, when much room is left; and
+// when there is none, those that hold nothing.
 func (q *queue) relax() {
 	if q.paused == 0 {
 		return
 	}
-	full := q.bytes > q.limits.bufferBytes
-	ample := q.bytes <= q.limits.bufferBytes/4
-	little := q.limits.bufferBytes / 2 / len(q.partitions) / 2
+	room := q.room()
+	ample, full, little := q.bytes <= room/4, q.bytes > room, room/2/len(q.partitions)/2
 	for _, p := range q.partitions {
 		if p.paused && (ample || len(p.records) == 0 || !full && p.bytes <= little) {
 			q.resume(p)
@@ -47,7 +53,5 @@ func (q *queue) pause(p *partition) {
 func (q *queue) resume(p *partition) {
 	p.paused = false
 	q.paused--
-	if !p.stopped {
-		q.fetcher.Resume(p.id.asMap())
-	}
+	q.fetcher.Resume(p.id.asMap())
 }

@@ -8,40 +8,56 @@ import (
 	"github.com/IBM/sarama"
 )
 
-// When the buffer is full, nothing is fetched; and when it is full of what cannot
-// be stored, the others go on.
+// When the buffer is full, nothing more is fetched of partitions that hold
+// something. The others go on: it may be full of what cannot be stored.
 func TestFullBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits
 		l.bufferBytes, l.batchRecords = 100_000, 200
 		q, f := newTestQueue(l, 4)
 		fill(q, 0, 51, 1000-160)
-		fill(q, 1, 50, 1000-160)
+		fill(q, 1, 11, 1000-160)
+		fill(q, 2, 10, 1000-160)
+		if !f.paused["t"][0] || f.paused["t"][1] || f.paused["t"][2] {
+			t.Fatalf("with 72 of 100 used, those with 51, 11, 10 are paused: %v", f.paused["t"])
+		}
+		fill(q, 1, 30, 1000-160) // now it is full
 		for p := range int32(4) {
-			if !f.paused["t"][p] {
-				t.Fatalf("partition %d is fetched although the buffer is full", p)
+			if f.paused["t"][p] != (p < 3) {
+				t.Fatalf("paused are %v; 0 to 2 hold records", f.paused["t"])
 			}
 		}
-		both := taken(t, q)
-		fill(q, 2, 1, 1) // what was on its way
-		third := taken(t, q)
-		q.failed(both, errors.New("no"))
-		if len(third.records) != 1 || third.records[0].Source.Partition != 2 {
-			t.Fatalf("got %v", third.counts())
-		}
-		q.stored(third)
-		if f.paused["t"][2] || f.paused["t"][3] {
-			t.Error("partitions without records wait for those that cannot be stored")
-		}
-		if !f.paused["t"][0] || !f.paused["t"][1] {
-			t.Error("what cannot be stored is fetched further")
-		}
-		fill(q, 3, 1, 1)
-		if !f.paused["t"][2] || !f.paused["t"][3] {
-			t.Error("the buffer is still full, and fetching went on")
+		stuck := taken(t, q)
+		q.failed(stuck, errors.New("no"))
+		for range 3 { // the one that has none goes on, however full it is
+			fill(q, 3, 1, 1)
+			if !f.paused["t"][3] {
+				t.Fatal("the buffer is full, and a partition that holds something is fetched")
+			}
+			q.stored(taken(t, q))
+			if f.paused["t"][3] || !f.paused["t"][0] || !f.paused["t"][1] || !f.paused["t"][2] {
+				t.Fatalf("paused are %v", f.paused["t"])
+			}
 		}
 		q.close()
 	})
+}
+
+// What partitions without records may bring is kept free, but not at any price.
+func TestRoom(t *testing.T) {
+	l := testLimits
+	l.bufferBytes, l.reserve = 90_000, 10_000
+	for n, want := range map[int32]int{1: 80_000, 5: 40_000, 6: 30_000, 100: 30_000} {
+		if q, _ := newTestQueue(l, n); q.room() != want {
+			t.Errorf("with %d partitions there is room for %d", n, q.room())
+		}
+	}
+	for _, bound := range []int{1 << 20, 64 << 20, 4 << 30} {
+		l := Config{BufferBytes: bound}.withDefaults().limits()
+		if fetches := 2 * int(Config{BufferBytes: bound}.fetchBytes()); l.bufferBytes+fetches > bound+bound/2 || l.batchBytes > bound/8 {
+			t.Errorf("of %d, %d are for records, %d for fetches, %d for a batch", bound, l.bufferBytes, fetches, l.batchBytes)
+		}
+	}
 }
 
 // A record must not keep in memory what came with it.

@@ -17,6 +17,7 @@ import (
 // with a sentence, or with nothing.
 var rules = map[string]func(k key, v any) string{
 	"database.url":              connString,
+	"database.direct_url":       connString,
 	"database.schema":           schemaName,
 	"database.max_connections":  connections,
 	"kafka.brokers":             each("broker", broker),

@@ -29,6 +29,12 @@ type Database struct {
 	URL string `koanf:"url"`
 	// URLFile is a file that held the URL; Load has read it into URL.
 	URLFile string `koanf:"url_file"`
+	// DirectURL leads past a connection pooler that URL leads to, to the same
+	// database: what needs a session of its own goes there. Those are LISTEN,
+	// migrations and dry runs. Empty: as URL. Default: empty.
+	DirectURL string `koanf:"direct_url"`
+	// DirectURLFile is a file that held DirectURL; Load has read it.
+	DirectURLFile string `koanf:"direct_url_file"`
 	// Schema is the schema that holds everything. Default: inboxd.
 	Schema string `koanf:"schema"`
 	// MaxConnections is how many connections one process opens at most, the
@@ -250,7 +256,7 @@ func (c *Config) Redacted() *Config {
 }
 
 func (d Database) redacted() Database {
-	d.URL = RedactURL(d.URL)
+	d.URL, d.DirectURL = RedactURL(d.URL), RedactURL(d.DirectURL)
 	return d
 }
 

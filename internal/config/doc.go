@@ -27,7 +27,8 @@
 // variables. Whatever a URL leaves out (a password, say) the driver takes
 // from them too. database.url and database.url_file are one setting: to give
 // both in one layer is an error, and a layer that gives one overrides both of
-// the layers below it.
+// the layers below it, their database.direct_url included: it would lead to
+// another database.
 //
 // Nothing in a YAML value is expanded: "$.orderId" and "$1" stay what they are.
 //

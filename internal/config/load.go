@@ -77,26 +77,43 @@ func (l *loader) load(p koanf.Provider, parser koanf.Parser, layer string) {
 		l.problems = append(l.problems, err)
 		return
 	}
-	l.oneURL(next, layer)
+	l.urls(next, layer)
 	if err := l.merged.Merge(next); err != nil {
 		l.problems = append(l.problems, fmt.Errorf("merge %s: %w", layer, err))
 	}
 }
 
-// oneURL keeps database.url and database.url_file one setting. An empty
-// url_file is none; an empty url is one, and leaves it all to the driver.
-func (l *loader) oneURL(next *koanf.Koanf, layer string) {
-	url, file := next.Exists("database.url"), next.String("database.url_file") != ""
-	switch {
-	case file && next.String("database.url") != "":
-		l.problems.add("", "database.url_file", "database.url and database.url_file are both set by %s, but only one of them can count", layer)
-		next.Delete("database.url_file")
-	case file:
-		l.merged.Delete("database.url")
-	case url:
-		l.merged.Delete("database.url_file")
+// urls keeps a URL and its file one setting. A layer that says where the
+// database is says too whether there is a direct way to it: one from a layer
+// below may lead to another database.
+func (l *loader) urls(next *koanf.Koanf, layer string) {
+	direct := l.oneURL(next, layer, "database.direct_url")
+	if !l.oneURL(next, layer, "database.url") {
+		return
 	}
-	l.urlGiven = l.urlGiven || url || file
+	l.urlGiven = true
+	if !direct {
+		l.merged.Delete("database.direct_url")
+		l.merged.Delete("database.direct_url_file")
+	}
+}
+
+// oneURL keeps a URL and the key of its file one setting, and reports whether
+// the layer has it. An empty file is none; an empty URL is one, and leaves it
+// all to the driver.
+func (l *loader) oneURL(next *koanf.Koanf, layer, key string) bool {
+	inFile := key + "_file"
+	url, file := next.Exists(key), next.String(inFile) != ""
+	switch {
+	case file && next.String(key) != "":
+		l.problems.add("", inFile, "%s and %s are both set by %s, but only one of them can count", key, inFile, layer)
+		next.Delete(inFile)
+	case file:
+		l.merged.Delete(key)
+	case url:
+		l.merged.Delete(inFile)
+	}
+	return url || file
 }
 
 func (l *loader) loadFile() {
@@ -167,7 +184,8 @@ func (l *loader) finish() (*Config, error) {
 		return nil, l.problems.err()
 	}
 	c.Handlers = maps.Clone(l.handlers)
-	l.readURLFile(c)
+	l.readURL("database.url", &c.Database.URL, c.Database.URLFile)
+	l.readURL("database.direct_url", &c.Database.DirectURL, c.Database.DirectURLFile)
 	c.complete()
 	c.checkTogether(&l.problems)
 	if err := l.problems.err(); err != nil {
@@ -176,26 +194,25 @@ func (l *loader) finish() (*Config, error) {
 	return c, nil
 }
 
-// readURLFile takes the URL from the file that holds it.
-func (l *loader) readURLFile(c *Config) {
-	path := c.Database.URLFile
+// readURL takes a URL from the file that holds it, if there is one.
+func (l *loader) readURL(key string, to *string, path string) {
 	if path == "" {
 		return
 	}
-	const key = "database.url_file"
+	inFile := key + "_file"
 	content, err := os.ReadFile(l.at(path))
 	if err != nil {
-		l.problems.add("", key, "%s is %q, but that file cannot be read: %s", key, path, reason(err))
+		l.problems.add("", inFile, "%s is %q, but that file cannot be read: %s", inFile, path, reason(err))
 		return
 	}
 	url := strings.TrimSpace(string(content))
 	if url == "" {
-		l.problems.add("", key, "%s is %q, but that file is empty", key, path)
+		l.problems.add("", inFile, "%s is %q, but that file is empty", inFile, path)
 		return
 	}
-	if wrong := keysByPath["database.url"].check(url); wrong != "" {
-		l.problems.add(path, "database.url", "%s", wrong)
+	if wrong := keysByPath[key].check(url); wrong != "" {
+		l.problems.add(path, key, "%s", wrong)
 		return
 	}
-	c.Database.URL = url
+	*to = url
 }

@@ -187,6 +187,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{
 		"database.url": "postgres://u@h/d", "database.url_file": "", "database.schema": "s",
+		"database.direct_url": "postgres://u@direct/d", "database.direct_url_file": "",
 		"database.max_connections": "9", "kafka.brokers": "a:1, b:2,", "kafka.group": "g", "kafka.topics": "t",
 		"kafka.format": "raw", "kafka.fields.event_id": "key,$.a[0].b", "kafka.fields.aggregate_id": "header:a",
 		"kafka.fields.event_type": "header:t", "kafka.fields.sequence": "header:s", "kafka.fields.occurred_at": "$.at",
@@ -211,7 +212,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 	}
 	c := mustLoad(t, "", environ...)
 	want := config.Default()
-	want.Database = config.Database{URL: "postgres://u@h/d", Schema: "s", MaxConnections: 9}
+	want.Database = config.Database{URL: "postgres://u@h/d", DirectURL: "postgres://u@direct/d", Schema: "s", MaxConnections: 9}
 	want.Kafka = config.Kafka{
 		Brokers: []string{"a:1", "b:2"}, Group: "g", Topics: []string{"t"}, Format: "raw",
 		TopicRefresh: time.Second, InstanceID: "i-1", MaxBytes: 3 << 20,
@@ -284,6 +285,32 @@ func TestWhereTheDatabaseComesFrom(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			equal(t, mustLoad(t, tc.yaml, tc.environ...).Database.URL, tc.want)
+		})
+	}
+}
+
+func TestWhereTheDirectURLIsFound(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/url"
+	write(t, file, "postgres://file:secret@direct/d\n")
+	const both = "database: {url: postgres://yaml@pooler/d, direct_url: postgres://yaml@direct/d}"
+	for _, tc := range []struct {
+		name, yaml string
+		environ    []string
+		want       string
+	}{
+		{"none", "database: {url: postgres://yaml@pooler/d}", nil, ""},
+		{"in the file", both, nil, "postgres://yaml@direct/d"},
+		{"in a file of its own", "database: {direct_url_file: " + file + "}", nil, "postgres://file:secret@direct/d"},
+		{"own over file", both, []string{"INBOXD_DATABASE_DIRECT_URL=postgres://own@direct/d"}, "postgres://own@direct/d"},
+		{"own file over file", both, []string{"INBOXD_DATABASE_DIRECT_URL_FILE=" + file}, "postgres://file:secret@direct/d"},
+		{"beside another variable", "", []string{"DATABASE_URL=postgres://env@h/d", "INBOXD_DATABASE_DIRECT_URL=postgres://own@direct/d"}, "postgres://own@direct/d"},
+		{"not of another database", both, []string{"DATABASE_URL=postgres://env@h/d"}, ""},
+		{"with the same layer's", both, []string{"INBOXD_DATABASE_URL=postgres://own@pooler/d", "INBOXD_DATABASE_DIRECT_URL=postgres://own@direct/d"}, "postgres://own@direct/d"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			equal(t, mustLoad(t, tc.yaml, tc.environ...).Database.DirectURL, tc.want)
 		})
 	}
 }

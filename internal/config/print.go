@@ -39,7 +39,7 @@ func (c *Config) node() *yaml.Node {
 	c = c.Redacted()
 	root := mapping()
 	for _, k := range knownKeys {
-		if k.path == "database.url" && c.Database.URLFile != "" || k.path == "database.url_file" && c.Database.URLFile == "" {
+		if c.inItsFile(k.path) {
 			continue
 		}
 		if k.path == passwordKey && c.Kafka.SASL.Password == "" {
@@ -53,6 +53,22 @@ func (c *Config) node() *yaml.Node {
 	}
 	add(root, handlersKey, handlers)
 	return root
+}
+
+// inItsFile reports that a key is not to be printed: of a URL and the file that
+// holds it, the one that was not given.
+func (c *Config) inItsFile(path string) bool {
+	switch d := c.Database; path {
+	case "database.url":
+		return d.URLFile != ""
+	case "database.url_file":
+		return d.URLFile == ""
+	case "database.direct_url":
+		return d.DirectURLFile != ""
+	case "database.direct_url_file":
+		return d.DirectURLFile == ""
+	}
+	return false
 }
 
 func (h Handler) node() *yaml.Node {
@@ -107,7 +123,7 @@ func valueNode(v any) *yaml.Node {
 	case int:
 		n.Tag, n.Value = "!!int", strconv.Itoa(v)
 	case float64:
-		n.Tag, n.Value = "!!float", strconv.FormatFloat(v, 'g', -1, 64)
+		n.Value = strconv.FormatFloat(v, 'g', -1, 64)
 	case bool:
 		n.Tag, n.Value = "!!bool", strconv.FormatBool(v)
 	case Bytes:

@@ -29,7 +29,7 @@ func TestPrintNamesTheFileOfTheURL(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/url"
 	write(t, file, "postgres://a:s3cret@h/d")
-	c := mustLoad(t, "", "INBOXD_DATABASE_URL_FILE="+file)
+	c := mustLoad(t, "", "INBOXD_DATABASE_URL_FILE="+file, "INBOXD_DATABASE_DIRECT_URL_FILE="+file)
 	equal(t, mustLoad(t, c.String()).Database, c.Database)
 	if strings.Contains(c.String(), "url:") {
 		t.Error(c)
@@ -55,7 +55,7 @@ func TestJSONHoldsWhatYAMLDoes(t *testing.T) {
 
 func TestNoPasswordInLogs(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, "", "DATABASE_URL=postgres://a:s3cret@h/d?sslpassword=s3cret")
+	c := mustLoad(t, "", "DATABASE_URL=postgres://a:s3cret@h/d?sslpassword=s3cret", "INBOXD_DATABASE_DIRECT_URL=postgres://a:s3cret@d/d")
 	var b bytes.Buffer
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "config", c, "database", c.Database)
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "config", c, "database", c.Database)

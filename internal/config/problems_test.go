@@ -56,6 +56,10 @@ func TestProblems(t *testing.T) {
 		{"database: {url: \"postgres://a:s3cret@h/d?sslmode=maybe\"}", `inboxd.yaml:1: database.url is "postgres://a:xxxxx@h/d?sslmode=maybe", but PostgreSQL's driver cannot use it: failed to configure TLS (sslmode is invalid)`},
 		{"database: {url: \"postgres://a:s%3xcret@h/d\"}", `inboxd.yaml:1: database.url is "postgres://a:xxxxx@h/d", but special characters in the password must be percent-encoded`},
 		{"database: {url: postgres://u@h/d, url_file: f}", `database.url and database.url_file are both set by inboxd.yaml, but only one of them can count`},
+		{"database: {direct_url: localhost}", `inboxd.yaml:1: database.direct_url is "localhost", but it must be a connection string such as postgres://app@localhost:5432/shop`},
+		{"database: {direct_url: \"postgres://a:s%3xcret@h/d\"}", `inboxd.yaml:1: database.direct_url is "postgres://a:xxxxx@h/d", but special characters in the password must be percent-encoded`},
+		{"database: {direct_url: postgres://u@h/d, direct_url_file: f}", `database.direct_url and database.direct_url_file are both set by inboxd.yaml, but only one of them can count`},
+		{"database: {direct_url_file: /no/such}", `database.direct_url_file is "/no/such", but that file cannot be read: no such file or directory`},
 		{"database: {url_file: /no/such}", `database.url_file is "/no/such", but that file cannot be read: no such file or directory`},
 
 		{"kafka: {topics: orders}", `inboxd.yaml:1: kafka.topics is "orders", but it must be a list, such as [a, b]`},

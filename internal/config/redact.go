@@ -103,7 +103,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // String shows the settings without passwords.
 func (d Database) String() string {
 	d = d.redacted()
-	return fmt.Sprintf("{url:%s url_file:%s schema:%s max_connections:%d}", d.URL, d.URLFile, d.Schema, d.MaxConnections)
+	return fmt.Sprintf("{url:%s url_file:%s direct_url:%s direct_url_file:%s schema:%s max_connections:%d}",
+		d.URL, d.URLFile, d.DirectURL, d.DirectURLFile, d.Schema, d.MaxConnections)
 }
 
 // GoString shows the settings without passwords.

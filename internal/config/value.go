@@ -9,7 +9,7 @@ import (
 )
 
 // secretKeys hold values that no message repeats as they are.
-var secretKeys = map[string]bool{"database.url": true, passwordKey: true}
+var secretKeys = map[string]bool{"database.url": true, "database.direct_url": true, passwordKey: true}
 
 // show is a value as a message quotes it.
 func (k key) show(v any) string {

@@ -37,7 +37,10 @@ func Explain(err error) (f *Failure, ok bool) {
 	}
 	f = &Failure{err: err}
 	var refusal *pgconn.PgError
-	if errors.As(connectErr, &refusal) {
+	var settings *settingsError
+	if errors.As(err, &settings) {
+		f.Sentence, f.Remedy = fmt.Sprintf("the database at %s: %s", addresses(connectErr.Config), settings), settings.remedy()
+	} else if errors.As(connectErr, &refusal) {
 		f.refused(connectErr.Config, refusal)
 	} else {
 		f.unreachable(connectErr)

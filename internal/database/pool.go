@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -49,11 +51,31 @@ func Open(c Config) (*pgxpool.Pool, error) {
 	}
 	pc.MaxConnLifetimeJitter = 5 * time.Minute
 	prepare(&pc.ConnConfig.Config)
+	if !choosesMode(c.URL) {
+		m := &modes{}
+		pc.BeforeConnect, pc.AfterConnect, pc.PrepareConn = m.choose, m.begin, m.keep
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), pc)
 	if err != nil {
 		return nil, fmt.Errorf("open the pool: %w", err)
 	}
 	return pool, nil
+}
+
+// Connect opens one connection, as the pool's are opened.
+func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	c, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the database's URL: %w", err)
+	}
+	prepare(&c.Config)
+	return pgx.ConnectConfig(ctx, c)
+}
+
+// choosesMode reports whether a URL says how statements are run.
+func choosesMode(url string) bool {
+	c, err := pgconn.ParseConfig(url) // which leaves what is pgx's alone
+	return err == nil && c.RuntimeParams["default_query_exec_mode"] != ""
 }
 
 // prepare completes a configuration of pgx, for the pool's connections and for
@@ -94,27 +116,44 @@ var welcome = []string{
 }
 
 // settle sets a new session's settings: in one round trip, and one by one with a
-// server that refuses some of them.
+// server that refuses some of them. A session behind a pooler is looked at, and
+// left as it is.
 func settle(ctx context.Context, conn *pgconn.PgConn, needed, welcome []string) error {
-	err := set(ctx, conn, slices.Concat(needed, welcome)...)
+	own, err := set(ctx, conn, slices.Concat(needed, welcome)...)
 	var refusal *pgconn.PgError
-	if !errors.As(err, &refusal) {
+	if errors.As(err, &refusal) {
+		own, err = setOneByOne(ctx, conn, needed, welcome)
+	}
+	if err != nil {
 		return err
 	}
-	if err := set(ctx, conn, needed...); err != nil {
-		return err
-	}
-	for _, setting := range welcome {
-		if err := set(ctx, conn, setting); err != nil && !errors.As(err, &refusal) {
-			return err
-		}
+	conn.CustomData()[poolerKey] = !own
+	if !own {
+		return checkPooled(ctx, conn)
 	}
 	return nil
 }
 
-func set(ctx context.Context, conn *pgconn.PgConn, settings ...string) error {
-	if err := conn.Exec(ctx, "select "+strings.Join(settings, ", ")).Close(); err != nil {
-		return fmt.Errorf("set the session's settings: %w", err)
+func setOneByOne(ctx context.Context, conn *pgconn.PgConn, needed, welcome []string) (own bool, err error) {
+	if own, err = set(ctx, conn, needed...); err != nil {
+		return own, err
 	}
-	return nil
+	for _, setting := range welcome {
+		var refusal *pgconn.PgError
+		if _, err := set(ctx, conn, setting); err != nil && !errors.As(err, &refusal) {
+			return own, err
+		}
+	}
+	return own, nil
+}
+
+// set does nothing unless the session is this client's own: the server and the
+// client then have one number for it.
+func set(ctx context.Context, conn *pgconn.PgConn, settings ...string) (own bool, err error) {
+	sql := "select " + strings.Join(settings, ", ") + " where pg_backend_pid()::bigint = $1::bigint"
+	result := conn.ExecParams(ctx, sql, [][]byte{strconv.AppendUint(nil, uint64(conn.PID()), 10)}, nil, nil, nil).Read()
+	if result.Err != nil {
+		return false, fmt.Errorf("set the session's settings: %w", result.Err)
+	}
+	return len(result.Rows) > 0, nil
 }

@@ -1,9 +1,11 @@
 package pgtest_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +23,14 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // cases are run by runCase, each in a process of its own.
 var cases = map[string]func(*testing.T){
 	"database": func(t *testing.T) { t.Log("got", pgtest.Database(t)) },
+	"prepared": func(t *testing.T) {
+		for range 2 {
+			pgtest.Prepared(t, "key", func(url string) error { t.Log("prepared", url); return nil })
+		}
+	},
+	"unprepared": func(t *testing.T) {
+		pgtest.Prepared(t, "key", func(string) error { return errors.New("no table") })
+	},
 	"goroutine": func(t *testing.T) {
 		pgtest.Database(t)
 		go func() { select {} }()
@@ -62,6 +72,58 @@ func TestDatabaseIsFreshAndItsOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// On an embedded server what fills databases runs once, and they share nothing.
+func TestPreparedDatabasesAreCopies(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	for range 5 {
+		t.Run("database", func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t, pgtest.Prepared(t, "copies", func(url string) error {
+				calls.Add(1)
+				conn, err := pgx.Connect(t.Context(), url)
+				if err != nil {
+					return err
+				}
+				defer conn.Close(t.Context())
+				_, err = conn.Exec(t.Context(), "create table mine (n int)")
+				return err
+			}))
+			var n int
+			if err := pool.QueryRow(t.Context(), "with i as (insert into mine values (1)) select count(*) from mine").Scan(&n); err != nil || n != 0 {
+				t.Errorf("%d rows, %v", n, err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if n := calls.Load(); n != 1 && os.Getenv(pgtest.URLVariable) == "" {
+			t.Errorf("prepared %d times", n)
+		}
+	})
+}
+
+// A server that is not ours is left without a template.
+func TestPreparedOnTheServerOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	out, ok := runCase(t, "prepared", pgtest.URLVariable+"="+server.URL())
+	if !ok || strings.Count(out, "prepared postgres://") != 2 {
+		t.Errorf("passed %v: %s", ok, out)
+	}
+	var left int
+	err := pgtest.Pool(t, server.URL()).QueryRow(t.Context(), "select count(*) from pg_database where datname <> 'postgres' and not datistemplate").Scan(&left)
+	if err != nil || left != 0 {
+		t.Errorf("%d databases are left, %v", left, err)
+	}
+}
+
+func TestWhatCannotBePreparedFailsTheTest(t *testing.T) {
+	t.Parallel()
+	if out, ok := runCase(t, "unprepared"); ok || !strings.Contains(out, "prepare the database of the test: no table") {
+		t.Errorf("passed %v: %s", ok, out)
 	}
 }
 
