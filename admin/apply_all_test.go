@@ -61,6 +61,9 @@ func TestApplyAllGoesInBoundedTransactions(t *testing.T) {
 				}
 				equal(t, n, tc.total)
 				seen, err := tally(s, t.Context(), admin.Bulk{Action: c, By: ada, Filter: tc.f}, func(n int) {
+					if n > tc.total {
+						t.Fatal("lanes are met again")
+					}
 					if n%100 == 1 && c != admin.Pause {
 						// They fail again at once, and are not for this call any more.
 						s.exec(`update inboxd.lanes set state = 'stuck', since = clock_timestamp() where state = 'ready'`)
@@ -102,6 +105,20 @@ func TestApplyAllOfLockedLanes(t *testing.T) {
 	seen, err = tally(s, t.Context(), admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{State: admin.Stuck, Limit: 150}}, nil)
 	must(t, err)
 	equal(t, seen, map[admin.Status]int{admin.Done: 149, admin.Recorded: 1})
+}
+
+// A stuck lane that is locked is another operator's, who will soon be done.
+func TestApplyAllWaitsForAnotherOperator(t *testing.T) {
+	t.Parallel()
+	s := crowd(t)
+	unlock := s.lock("lanes", "order-1")
+	go func() {
+		s.until(`select count(*) = 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+		unlock()
+	}()
+	seen, err := tally(s, t.Context(), admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{Error: "f1"}}, nil)
+	must(t, err)
+	equal(t, seen, map[admin.Status]int{admin.Done: 250})
 }
 
 func TestApplyAllCanBeInterruptedAndGoesOn(t *testing.T) {

@@ -194,6 +194,20 @@ func TestLanesOfABreaker(t *testing.T) {
 	equal(t, n, 2)
 	s.run(1)
 	equal(t, one[int](s, `select count(*) from effects`), 4)
+
+	// What was down is back just then: there is nothing left to do, and nothing
+	// is wrong.
+	s.put("Paid", 3, "order-1", "order-2")
+	s.exec(`select inboxd.trip(lane_id, cursor, 'Paid', 'connection refused', 'f', '1 h') from inboxd.lanes`)
+	a := admin.New(between{s.pool, func() {
+		s.exec(`select inboxd.close_breaker('Paid', 'inboxd', 'a probe got through'), inboxd.go_on(10)`)
+	}}, "")
+	seen := map[admin.Status]int{}
+	for c, err := range a.ApplyAll(t.Context(), admin.Bulk{Action: admin.Resume, By: ada, Filter: admin.Filter{State: admin.Paused}}) {
+		must(t, err)
+		seen[c.Status]++
+	}
+	equal(t, seen, map[admin.Status]int{admin.Done: 2})
 }
 
 // A change does not depend on the isolation that the database has by default.

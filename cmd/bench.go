@@ -121,7 +121,7 @@ func (a *app) benchDatabase(ctx context.Context, configured bool) (url string, s
 		if err != nil {
 			return "", nil, err
 		}
-		return db.config.Database.URL, db.close, nil
+		return db.config.Database.Direct(), db.close, nil
 	}
 	server, err := postgres.Start(ctx, postgres.Config{Log: a.log})
 	if err != nil {

@@ -38,6 +38,26 @@ func (a *app) openDatabase(ctx context.Context) (*database, error) {
 	return db, nil
 }
 
+// openDirect is openDatabase for a command that needs a session of its own: it
+// goes past a connection pooler, if the configuration says how.
+func (a *app) openDirect(ctx context.Context) (*database, error) {
+	db, err := a.openDatabase(ctx)
+	if err != nil || db.config.Database.DirectURL == "" {
+		return db, err
+	}
+	db.pool.Close()
+	direct := *db.config
+	direct.Database.URL = direct.Database.DirectURL
+	if db.pool, err = openPool(&direct); err != nil {
+		db.close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// directHint is for a command that found a connection pooler before the server.
+const directHint = "set database.direct_url to lead to the same database past the pooler"
+
 // dialDatabase is openDatabase for a command that can do without the schema.
 func (a *app) dialDatabase(ctx context.Context) (*database, error) {
 	db, err := a.poolDatabase(ctx)
@@ -99,6 +119,7 @@ func (a *app) useDev(ctx context.Context, db *database) error {
 		return unreachable("the development servers in %s cannot be used: %w", dir.Path(), err)
 	}
 	db.config.Database.URL, db.config.Database.URLFile = db.dev.URL(), ""
+	db.config.Database.DirectURL, db.config.Database.DirectURLFile = "", ""
 	if broker := db.dev.BrokerAddr(); broker != "" {
 		db.config.Kafka.Brokers = []string{broker}
 		db.config.Kafka.TLS, db.config.Kafka.SASL = config.TLS{}, config.SASL{}

@@ -180,6 +180,7 @@ func (a *app) devHandlers(c *config.Config, i *dev.Instance, sample bool) (*hand
 		return dev.Handlers()
 	}
 	c.Database.URL, c.Database.URLFile = i.URL(), ""
+	c.Database.DirectURL, c.Database.DirectURLFile = "", ""
 	c.Kafka.Brokers = i.Broker.Addrs()
 	return a.reg, a.registerConfigured(c)
 }

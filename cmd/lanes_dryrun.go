@@ -37,7 +37,7 @@ func newLanesDryRunCmd(a *app) *cobra.Command {
 }
 
 func (a *app) dryRun(ctx context.Context, aggregate string, yes bool) error {
-	db, err := a.openDatabase(ctx)
+	db, err := a.openDirect(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,6 +85,9 @@ func dryRunFailure(aggregate string, err error) error {
 			withHint("try again when it is done: inboxd lanes show %s", shellWord(aggregate))
 	case errors.Is(err, ordering.ErrNoHead):
 		return refused("the lane of %q has nothing to run any more: its last event was processed meanwhile", aggregate)
+	}
+	if errors.Is(err, ordering.ErrPooler) {
+		return refused("%w", err).withHint(directHint)
 	}
 	return databaseFailure(err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
+	pgdatabase "github.com/inboxd/inboxd/internal/database"
 	"github.com/inboxd/inboxd/migrations"
 )
 
@@ -62,14 +63,18 @@ func (a *app) migrateUp(ctx context.Context) error {
 
 // applyMigrations says when it has to wait for another migrator.
 func (a *app) applyMigrations(ctx context.Context, db *database) (from, to int32, err error) {
-	conn, err := db.pool.Acquire(ctx)
+	conn, err := pgdatabase.Connect(ctx, db.config.Database.Direct())
 	if err != nil {
 		return 0, 0, err
 	}
-	defer conn.Release()
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if db.config.Database.DirectURL == "" && pgdatabase.Behind(conn.PgConn()) {
+		return 0, 0, refused("a connection pooler stands before the server, and a migration needs a session of its own: it takes a lock in it").
+			withHint(directHint)
+	}
 	waiting := time.AfterFunc(3*time.Second, func() { a.log.Info("still migrating, or waiting for another migrator") })
 	defer waiting.Stop()
-	return migrations.Up(ctx, conn.Conn(), db.schema)
+	return migrations.Up(ctx, conn, db.schema)
 }
 
 func migrationFailure(err error) error {

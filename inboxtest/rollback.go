@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"strings"
 	"sync"
 
@@ -226,8 +227,8 @@ func (p *randomFaults) fails(a *attempt, sql string) bool {
 // drawn depends on the seed and the statement alone, not on who runs when.
 func (p *randomFaults) drawn(a *attempt) bool {
 	h := fnv.New64a()
-	fmt.Fprint(h, p.seed, a.id(), p.tries[a.id()], a.statements)
-	return h.Sum64()%5 == 0
+	fmt.Fprint(h, a.id(), p.tries[a.id()], a.statements)
+	return rand.New(rand.NewPCG(p.seed, h.Sum64())).IntN(5) == 0
 }
 
 func (p *randomFaults) end(a *attempt, err error) error { return p.judge(a, err) }

@@ -57,9 +57,9 @@ type Config struct {
 	Log *slog.Logger
 	// Hooks hear of what happens; see StartedHook and the others.
 	Hooks []any
-	// Connect opens a connection for LISTEN, apart from the pool. Default: with
-	// the pool's own configuration. Set it when the pool leads to a pooler that
-	// cannot LISTEN.
+	// Connect opens a connection for LISTEN, apart from the pool and to the same
+	// database. Default: with the pool's own configuration. Set it when the pool
+	// leads to a pooler in transaction mode, which loses notifications.
 	Connect ConnectFunc
 }
 

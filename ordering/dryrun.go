@@ -14,6 +14,10 @@ var (
 	// ErrNoAggregate is returned for an aggregate of which no event was ever
 	// stored.
 	ErrNoAggregate = errors.New("no event of this aggregate was ever stored")
+	// ErrPooler is returned when the pool leads to a connection pooler: what
+	// keeps a dry run from taking effect is set in its session, which then would
+	// be somebody else's.
+	ErrPooler = errors.New("a connection pooler stands before the server, and a dry run needs a session of its own")
 	// ErrNoHead is returned for a lane whose events are all processed or skipped.
 	ErrNoHead = errors.New("the lane has no unprocessed event")
 	// ErrBusy is returned for a lane that somebody has locked for longer than a

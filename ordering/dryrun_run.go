@@ -67,7 +67,22 @@ func (d *dryRun) connect(ctx context.Context) (*pgx.Conn, error) {
 			return nil, err
 		}
 	}
+	if err := ownSession(ctx, conn); err != nil {
+		_ = conn.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
 	return conn, nil
+}
+
+// ownSession fails with ErrPooler if server and client do not have one number for
+// the session.
+func ownSession(ctx context.Context, conn *pgx.Conn) error {
+	var own bool
+	err := conn.QueryRow(ctx, `select pg_backend_pid()::bigint = $1`, int64(conn.PgConn().PID())).Scan(&own)
+	if err == nil && !own {
+		err = ErrPooler
+	}
+	return err
 }
 
 // close ends the session, and the transaction with it.

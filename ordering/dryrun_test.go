@@ -101,6 +101,11 @@ func TestDryRunOutcomes(t *testing.T) {
 			}
 			return nil
 		}, ordering.DryRunStuck, "ended the lane's transaction"},
+		"ends it and begins anew": {func(ctx context.Context, tx pgx.Tx, _ handlers.Event[[]byte]) error {
+			_, _ = tx.Exec(ctx, `rollback`)
+			_, err := tx.Exec(ctx, `begin`)
+			return err
+		}, ordering.DryRunFailed, "ended the lane's transaction"},
 		"is checked at the commit": {func(ctx context.Context, tx pgx.Tx, _ handlers.Event[[]byte]) error {
 			_, err := tx.Exec(ctx, `insert into late values (1), (1)`)
 			return err

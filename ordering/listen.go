@@ -31,11 +31,7 @@ const reconnectDelay = 500 * time.Millisecond
 // while its connection is away, the sweep that follows each connect finds.
 func (p *Processor) listen(ctx context.Context) {
 	listener := &pgxlisten.Listener{
-		Connect: func(ctx context.Context) (*pgx.Conn, error) {
-			limited, cancel := context.WithTimeout(ctx, p.cfg.Lease)
-			defer cancel()
-			return p.cfg.Connect(limited)
-		},
+		Connect: p.connectListener,
 		LogError: func(ctx context.Context, err error) {
 			if ctx.Err() == nil {
 				p.log.Debug("listener: the connection was lost; the sweep goes on", "error", err.Error())

@@ -33,6 +33,7 @@ type Processor struct {
 	breaker  *breaker
 	types    []string // that have a handler here
 	quiet    *quiet
+	deaf     bool // of the listener: it was said that notifications do not arrive
 	hooks    hooks
 	policies policies
 	longest  time.Duration // the longest that a call of a handler may take

@@ -3,6 +3,9 @@ package ordering
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -11,44 +14,63 @@ import (
 // settings, a role, temporary tables, advisory locks. They would meet the next
 // event. Each turn therefore ends by putting the session back, in the same
 // piece as the commit; a rollback undoes the first three by itself.
+//
+// In the same piece, not after it: a pooler in transaction mode hands a session
+// on when a piece has been answered and no transaction is open. What is sent
+// after that reaches another session.
 
 // resetSession leaves prepared statements alone, which discard all would not.
 var resetSession = []string{"reset session authorization", "reset all", "discard temp"}
 
-// setting is one that the pool's owner made on a new connection; it is made
-// again after each reset.
-type setting struct{ name, value string }
+// settings are what is made again after each reset.
+type settings struct{ names, values []string }
 
 const settingsKey = "inboxd settings"
 
-// ownSettings are those that were made by statements, after the connection was
-// opened; those of the connection string survive a reset.
-const ownSettings = `select name, setting from pg_settings where source = 'session'`
+// ownSettings are those that the pool's owner made by statements, after the
+// connection was opened; those of the connection string survive a reset. The
+// server has another number for the session than the client when a pooler is
+// between them: what this session has is then neither the client's own nor what
+// the next session has.
+const ownSettings = `
+select pg_backend_pid()::bigint = $1,
+	array(select name from pg_settings where source = 'session' order by name),
+	array(select setting from pg_settings where source = 'session' order by name)`
 
-// rememberSettings reads, once a connection, the settings that its owner made.
+// carried are the settings of a connection that a pooler makes in each session
+// that it lends to the client, unless it heard the server say another value: a
+// reset says one, and so they are made again.
+var carried = []string{"application_name", "client_encoding", "datestyle", "standard_conforming_strings", "timezone"}
+
+// rememberSettings finds, once a connection, what is made again after a reset.
 func rememberSettings(ctx context.Context, conn *pgx.Conn) error {
 	if _, ok := conn.PgConn().CustomData()[settingsKey]; ok {
 		return nil
 	}
-	rows, err := conn.Query(ctx, ownSettings)
-	if err != nil {
+	var direct bool
+	var s settings
+	if err := conn.QueryRow(ctx, ownSettings, int64(conn.PgConn().PID())).Scan(&direct, &s.names, &s.values); err != nil {
 		return fmt.Errorf("read the session's settings: %w", err)
 	}
-	settings, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (setting, error) {
-		var s setting
-		err := row.Scan(&s.name, &s.value)
-		return s, err
-	})
-	if err != nil {
-		return fmt.Errorf("read the session's settings: %w", err)
+	if !direct {
+		s = carriedSettings(conn.Config().RuntimeParams)
 	}
-	conn.PgConn().CustomData()[settingsKey] = settings
+	conn.PgConn().CustomData()[settingsKey] = s
 	return nil
 }
 
-func settingsOf(conn *pgx.Conn) []setting {
-	settings, _ := conn.PgConn().CustomData()[settingsKey].([]setting)
-	return settings
+func carriedSettings(params map[string]string) (s settings) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if slices.Contains(carried, strings.ToLower(name)) {
+			s.names, s.values = append(s.names, name), append(s.values, params[name])
+		}
+	}
+	return s
+}
+
+func settingsOf(conn *pgx.Conn) settings {
+	s, _ := conn.PgConn().CustomData()[settingsKey].(settings)
+	return s
 }
 
 // reset gathers what puts the session back.
@@ -56,14 +78,9 @@ func (t *turn) reset() {
 	for _, sql := range resetSession {
 		t.gather(owner{index: -1}, sql)
 	}
-	if len(t.settings) == 0 {
-		return
+	if s := t.settings; len(s.names) > 0 {
+		t.gather(owner{index: -1}, restoreSettings, s.names, s.values)
 	}
-	names, values := make([]string, len(t.settings)), make([]string, len(t.settings))
-	for i, s := range t.settings {
-		names[i], values[i] = s.name, s.value
-	}
-	t.gather(owner{index: -1}, restoreSettings, names, values)
 }
 
 const restoreSettings = `select set_config(name, value, false) from unnest($1::text[], $2::text[]) s(name, value)`

@@ -24,7 +24,7 @@ type turn struct {
 	plans []plan
 
 	batch    *pgx.Batch
-	settings []setting
+	settings settings
 	owners   []owner // whose each gathered statement is
 	open     bool    // a transaction is open on the server
 

@@ -66,7 +66,7 @@ type Config struct {
 	// partitions. Three quarters are for records that wait to be stored: when they
 	// are used up, nothing is fetched but a little of partitions that hold nothing.
 	// The rest is for what the client holds, up to two fetches from each broker:
-	// each brings a 128th, but at least 256 KiB, or one batch of a producer if that
+	// each brings a 128th, but at least 64 KiB, or one batch of a producer if that
 	// is larger. That is counted as it is sent; what is compressed takes more once
 	// it is unpacked. Default: 64 MiB.
 	BufferBytes int

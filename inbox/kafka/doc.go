@@ -55,6 +55,12 @@
 // the offset is set by hand: a log that has grown past the offset meanwhile
 // would otherwise hide what is missing.
 //
+// The marks that end transactions have offsets, and the client passes over them
+// without a word. A partition that ends with them would lag for ever, and be taken
+// for one whose records are lost when retention has deleted them. So watch looks
+// at what comes next in partitions that have nothing to store, and moves their
+// positions past what is no record.
+//
 // A Sink that fails keeps its session: heartbeats go on, partitions that fill
 // the buffer are paused, and batches are tried again with backoff. A partition
 // that failed is tried alone, so that it cannot make others fail.

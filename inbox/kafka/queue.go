@@ -54,7 +54,7 @@ func (c Config) limits() limits {
 // fetchBytes bounds one fetch from a broker, as it is sent. A partition has a
 // quarter of it.
 func (c Config) fetchBytes() int32 {
-	return int32(min(max(c.BufferBytes/128, 256<<10), 4<<20))
+	return int32(min(max(c.BufferBytes/128, 64<<10), 4<<20))
 }
 
 // fetcher stops and continues the fetching of a partition.

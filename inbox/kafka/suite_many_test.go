@@ -40,6 +40,23 @@ func (s *tally) Ingest(_ context.Context, records []inbox.Record) error {
 	return nil
 }
 
+// await waits until all is closed, for as long as there is progress.
+func (s *tally) await(b *bench, all <-chan struct{}) {
+	b.Helper()
+	for before := int64(-1); ; {
+		select {
+		case <-all:
+			return
+		case <-time.After(patience):
+		}
+		now := s.n.Load()
+		if now == before {
+			b.Fatalf("%d records were stored, and none for %v; the log:\n%s", now, patience, b.log)
+		}
+		before = now
+	}
+}
+
 // Many records wait in six partitions when the group comes for the first time.
 func testMany(b *bench) {
 	const partitions = 6
@@ -65,11 +82,7 @@ func testMany(b *bench) {
 	sink := &tally{next: map[place]int64{}, want: int64(b.world.many), all: all}
 	began := time.Now()
 	c := b.start(b.config(topic), sink)
-	select {
-	case <-all:
-	case <-time.After(2 * patience):
-		b.Fatalf("%d records were stored in %v; the log:\n%s", sink.n.Load(), time.Since(began), b.log)
-	}
+	sink.await(b, all)
 	b.Logf("%d records were read in %v", sink.n.Load(), time.Since(began))
 	b.awaitAllCommitted(topic, partitions)
 	c.stop()

@@ -173,7 +173,7 @@ func testBoundedBuffer(b *bench) {
 		}
 		return n
 	}
-	b.eventually("the buffer is used", func() bool { return held() > cfg.BufferBytes/2 })
+	b.eventually("the buffer is used", func() bool { return held() > cfg.BufferBytes/4 })
 	for i := range 30 { // thirty fetches, each of which could bring more
 		b.produce(topic, 2, 1, "v")
 		sink.awaitCount(b, topic, 2, i+1)

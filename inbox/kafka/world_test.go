@@ -58,7 +58,7 @@ type bench struct {
 
 func newBench(t *testing.T, w world) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
 	t.Cleanup(cancel)
 	versions := kversion.Stable() // with names instead of topic ids, which a topic that is made again changes
 	versions.SetMaxKeyVersion(kmsg.OffsetCommit.Int16(), 9)

@@ -263,5 +263,13 @@ func (d Database) redacted() Database {
 // LogValue keeps passwords out of logs.
 func (c *Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
+// Direct is the URL for what needs a session of its own.
+func (d Database) Direct() string {
+	if d.DirectURL != "" {
+		return d.DirectURL
+	}
+	return d.URL
+}
+
 // LogValue keeps passwords out of logs.
 func (d Database) LogValue() slog.Value { return slog.StringValue(d.String()) }

@@ -11,12 +11,11 @@ import (
 )
 
 // Behind reports whether a pooler such as PgBouncer stands between conn and the
-// server: it gives sessions numbers of its own. The answer is of when the
-// connection was opened and costs nothing; ok is false for a connection that
-// [Open] did not configure.
-func Behind(conn *pgconn.PgConn) (pooler, ok bool) {
-	pooler, ok = conn.CustomData()[poolerKey].(bool)
-	return pooler, ok
+// server: it gives sessions numbers of its own. That was found when the
+// connection was opened, by this package.
+func Behind(conn *pgconn.PgConn) bool {
+	pooler, _ := conn.CustomData()[poolerKey].(bool)
+	return pooler
 }
 
 const poolerKey = "inboxd pooler"
@@ -85,7 +84,7 @@ const firstUses = 50
 
 // begin is for the pool when it has a new connection.
 func (m *modes) begin(_ context.Context, conn *pgx.Conn) error {
-	pooler, _ := Behind(conn.PgConn())
+	pooler := Behind(conn.PgConn())
 	m.direct.Store(!pooler)
 	if !pooler && conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe {
 		conn.PgConn().CustomData()[usesKey] = new(int)

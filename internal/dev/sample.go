@@ -41,6 +41,7 @@ type SampleOptions struct {
 // Configure makes of a configuration that of the sample shop on an instance.
 func Configure(c *config.Config, i *Instance) {
 	c.Database.URL, c.Database.URLFile = i.URL(), ""
+	c.Database.DirectURL, c.Database.DirectURLFile = "", ""
 	c.Kafka = config.Default().Kafka
 	c.Kafka.Brokers = i.Broker.Addrs()
 	c.Kafka.Group = "sample-shop"

@@ -117,7 +117,11 @@ func (e *examiner) pooler(ctx context.Context) (finding, error) {
 	if pid == conn.Conn().PgConn().PID() {
 		return fine("none: sessions are the server's own"), nil
 	}
-	return warn("inboxd config print", "something like PgBouncer seems to stand before the server: the listener needs sessions of its own, see listen; in transaction mode have database.url lead past it"), nil
+	const found = "something like PgBouncer seems to stand before the server"
+	if e.Config.Database.DirectURL != "" {
+		return fine("%s; LISTEN, migrations and dry runs go past it, to database.direct_url", found), nil
+	}
+	return warn("inboxd config print", "%s: LISTEN, migrations and dry runs need sessions of their own; set database.direct_url to lead to the same database past it", found), nil
 }
 
 // skewed is by how much clocks may differ.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/inboxd/inboxd/internal/database"
 )
 
 // connections compares what the processes may open with what the server takes.
@@ -39,20 +41,20 @@ select current_setting('max_connections')::integer - current_setting('superuser_
 
 // listen sends a notification to itself, on a channel that nobody else hears.
 func (e *examiner) listen(ctx context.Context) (finding, error) {
-	conn, err := e.Pool.Acquire(ctx)
+	conn, err := e.listener(ctx)
 	if err != nil {
 		return finding{}, err
 	}
-	defer conn.Release()
 	channel := "inboxd_doctor_" + strings.ToLower(rand.Text())
-	if _, err := conn.Exec(ctx, "listen "+quoted(channel)); err != nil {
-		return finding{}, err
-	}
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Limit)
 		defer cancel()
 		_, _ = conn.Exec(limited, "unlisten "+quoted(channel)) // a lost session hears nothing either
+		_ = conn.Close(limited)
 	}()
+	if _, err := conn.Exec(ctx, "listen "+quoted(channel)); err != nil {
+		return finding{}, err
+	}
 	began := time.Now()
 	var used float64
 	if err := e.Pool.QueryRow(ctx, `select pg_notification_queue_usage() from pg_notify($1, 'doctor')`, channel).Scan(&used); err != nil {
@@ -60,14 +62,22 @@ func (e *examiner) listen(ctx context.Context) (finding, error) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, e.Limit/2)
 	defer cancel()
-	if err := hear(waiting, conn.Conn(), channel); err != nil {
-		return warn("inboxd config print", "a notification to oneself did not arrive: new events are found by the sweep, up to a second late; have database.url lead past a pooler in transaction mode"), nil
+	if err := hear(waiting, conn, channel); err != nil {
+		return warn("inboxd config print", "a notification to oneself did not arrive: new events are found by the sweep, up to a second late; set database.direct_url to lead to the same database past a pooler in transaction mode"), nil
 	}
 	if used > 0.5 {
 		return warn("select pid, usename, application_name, state from pg_stat_activity where wait_event_type is distinct from 'Client' or state like 'idle in%' order by xact_start;",
 			"the server's queue of notifications is %.0f%% full, because a session that listens is in a long transaction: the sweep finds new events meanwhile", used*100), nil
 	}
 	return fine("a notification arrived within %s; the queue is %.0f%% full", time.Since(began).Round(time.Millisecond), used*100), nil
+}
+
+// listener connects as the listener of serve does.
+func (e *examiner) listener(ctx context.Context) (*pgx.Conn, error) {
+	if direct := e.Config.Database.DirectURL; direct != "" {
+		return database.Connect(ctx, direct)
+	}
+	return pgx.ConnectConfig(ctx, e.Pool.Config().ConnConfig)
 }
 
 func hear(ctx context.Context, conn *pgx.Conn, channel string) error {

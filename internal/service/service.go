@@ -1,11 +1,13 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/inboxd/inboxd/handlers"
@@ -14,6 +16,7 @@ import (
 	jsonformat "github.com/inboxd/inboxd/inbox/json"
 	"github.com/inboxd/inboxd/inbox/kafka"
 	"github.com/inboxd/inboxd/internal/config"
+	"github.com/inboxd/inboxd/internal/database"
 	"github.com/inboxd/inboxd/ordering"
 )
 
@@ -111,8 +114,16 @@ func (s *Service) lanes(o Options) ordering.Config {
 		Schema: s.cfg.Database.Schema, Workers: workers, Batch: l.Batch,
 		HandlerTimeout: l.HandlerTimeout, Lease: l.Lease, Drain: drain,
 		Retry: retry(l.Retry), Policies: policies(s.cfg.Handlers), Breaker: breaker(l.Breaker),
-		UntilIdle: o.UntilIdle, Log: s.log,
+		UntilIdle: o.UntilIdle, Log: s.log, Connect: connect(s.cfg.Database.DirectURL),
 	}
+}
+
+// connect is how the listener connects; nil: as the pool does.
+func connect(direct string) ordering.ConnectFunc {
+	if direct == "" {
+		return nil
+	}
+	return func(ctx context.Context) (*pgx.Conn, error) { return database.Connect(ctx, direct) }
 }
 
 // Where the configuration's 0 is none, ordering's is its default.
