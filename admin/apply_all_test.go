@@ -24,7 +24,7 @@ func crowd(t *testing.T) *stage {
 }
 
 // tally is how many lanes have each status, and the error that ended it.
-func tally(s *stage, ctx context.Context, b admin.Bulk, each func(n int)) (map[admin.Status]int, error) {
+func tally(ctx context.Context, s *stage, b admin.Bulk, each func(n int)) (map[admin.Status]int, error) {
 	seen := map[admin.Status]int{}
 	n := 0
 	for c, err := range s.ApplyAll(ctx, b) {
@@ -60,7 +60,7 @@ func TestApplyAllGoesInBoundedTransactions(t *testing.T) {
 					n++
 				}
 				equal(t, n, tc.total)
-				seen, err := tally(s, t.Context(), admin.Bulk{Action: c, By: ada, Filter: tc.f}, func(n int) {
+				seen, err := tally(t.Context(), s, admin.Bulk{Action: c, By: ada, Filter: tc.f}, func(n int) {
 					if n > tc.total {
 						t.Fatal("lanes are met again")
 					}
@@ -91,7 +91,7 @@ func TestApplyAllOfLockedLanes(t *testing.T) {
 	s.exec(`update inboxd.lanes set state = 'backoff', next_attempt_at = now() where aggregate_id in ('free', 'busy')`)
 	defer s.lock("lanes", "busy")()
 	began := time.Now()
-	seen, err := tally(s, t.Context(), admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{State: admin.Backoff}}, nil)
+	seen, err := tally(t.Context(), s, admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{State: admin.Backoff}}, nil)
 	must(t, err)
 	equal(t, seen, map[admin.Status]int{admin.Done: 1, admin.Recorded: 1})
 	if took := time.Since(began); took > 20*time.Second {
@@ -102,7 +102,7 @@ func TestApplyAllOfLockedLanes(t *testing.T) {
 
 	// Somebody stores events of one of them for longer than a second.
 	defer s.lock("aggregates", "order-10")()
-	seen, err = tally(s, t.Context(), admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{State: admin.Stuck, Limit: 150}}, nil)
+	seen, err = tally(t.Context(), s, admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{State: admin.Stuck, Limit: 150}}, nil)
 	must(t, err)
 	equal(t, seen, map[admin.Status]int{admin.Done: 149, admin.Recorded: 1})
 }
@@ -116,7 +116,7 @@ func TestApplyAllWaitsForAnotherOperator(t *testing.T) {
 		s.until(`select count(*) = 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
 		unlock()
 	}()
-	seen, err := tally(s, t.Context(), admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{Error: "f1"}}, nil)
+	seen, err := tally(t.Context(), s, admin.Bulk{Action: admin.Retry, By: ada, Filter: admin.Filter{Error: "f1"}}, nil)
 	must(t, err)
 	equal(t, seen, map[admin.Status]int{admin.Done: 250})
 }
@@ -126,12 +126,12 @@ func TestApplyAllCanBeInterruptedAndGoesOn(t *testing.T) {
 	s := crowd(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	b := admin.Bulk{Action: admin.Retry, By: ada}
-	seen, err := tally(s, ctx, b, func(int) { cancel() })
+	seen, err := tally(ctx, s, b, func(int) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	equal(t, seen, map[admin.Status]int{admin.Done: 100})
-	seen, err = tally(s, t.Context(), b, nil)
+	seen, err = tally(t.Context(), s, b, nil)
 	must(t, err)
 	equal(t, seen, map[admin.Status]int{admin.Done: 220})
 	equal(t, one[int](s, `select count(distinct aggregate_id) from inboxd.audit`), 320)
@@ -193,7 +193,7 @@ func TestBadBulksAreSentences(t *testing.T) {
 		"a wait of -1s makes no sense: it must not be negative": {Action: admin.Retry, CanaryWait: -time.Second},
 		"the limit is -1, but must not be negative":             {Action: admin.Retry, Filter: admin.Filter{Limit: -1}},
 	} {
-		_, err := tally(s, t.Context(), b, nil)
+		_, err := tally(t.Context(), s, b, nil)
 		if equal(t, err, want); !errors.Is(err, admin.ErrInvalid) {
 			t.Errorf("%v is no mistake of the caller", err)
 		}

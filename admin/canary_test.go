@@ -77,7 +77,7 @@ func TestACanaryThatFailsStopsTheRest(t *testing.T) {
 	t.Parallel()
 	s := releasable(t, "order-1")
 	s.serve(2)
-	seen, err := tally(s, t.Context(), admin.Bulk{Action: admin.Retry, By: ada, Canary: 3}, nil)
+	seen, err := tally(t.Context(), s, admin.Bulk{Action: admin.Retry, By: ada, Canary: 3}, nil)
 	var canary *admin.CanaryError
 	if !errors.As(err, &canary) || !errors.Is(err, admin.ErrRefused) {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestCanariesThatNobodyRuns(t *testing.T) {
 	t.Parallel()
 	s := releasable(t)
 	b := admin.Bulk{Action: admin.Retry, By: ada, Canary: 2, CanaryWait: 50 * time.Millisecond}
-	_, err := tally(s, t.Context(), b, nil)
+	_, err := tally(t.Context(), s, b, nil)
 	equal(t, err, "of 2 lanes that were retried first 2 had not run within 50ms: order-0, order-1. The others were left alone")
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,7 +117,7 @@ func TestCanariesThatNobodyRuns(t *testing.T) {
 
 	// Nothing is left to follow, and nothing to begin with.
 	b.Filter.Error = "none"
-	_, err = tally(s, t.Context(), b, nil)
+	_, err = tally(t.Context(), s, b, nil)
 	must(t, err)
 }
 
@@ -151,16 +151,16 @@ func TestOrderHoldsWhileOperatorsWork(t *testing.T) {
 		s.put("Paid", 25, name)
 	}
 	for range 3 {
-		_, err := tally(s, t.Context(), admin.Bulk{Action: admin.Retry, By: ada}, nil)
+		_, err := tally(t.Context(), s, admin.Bulk{Action: admin.Retry, By: ada}, nil)
 		must(t, err)
 	}
-	_, err := tally(s, t.Context(), admin.Bulk{Action: admin.Resume, By: ada}, nil)
+	_, err := tally(t.Context(), s, admin.Bulk{Action: admin.Resume, By: ada}, nil)
 	must(t, err)
-	_, err = tally(s, t.Context(), admin.Bulk{Action: admin.Skip, By: ada, Filter: admin.Filter{State: admin.Stuck}}, nil)
+	_, err = tally(t.Context(), s, admin.Bulk{Action: admin.Skip, By: ada, Filter: admin.Filter{State: admin.Stuck}}, nil)
 	must(t, err)
 	s.until(`select count(*) = 0 from inboxd.changes`)
 	for one[int](s, `select count(*) from inboxd.lanes where state = 'stuck'`) > 0 { // those that were being retried
-		_, err = tally(s, t.Context(), admin.Bulk{Action: admin.Skip, By: ada, Filter: admin.Filter{State: admin.Stuck}}, nil)
+		_, err = tally(t.Context(), s, admin.Bulk{Action: admin.Skip, By: ada, Filter: admin.Filter{State: admin.Stuck}}, nil)
 		must(t, err)
 	}
 	s.until(`select bool_and(a.last_position = l.cursor and l.state = 'ready') from inboxd.lanes l join inboxd.aggregates a using (lane_id)`)

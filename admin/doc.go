@@ -5,7 +5,7 @@
 //	ops := admin.New(pool, "inboxd")
 //	for lane, err := range ops.Lanes(ctx, admin.Filter{State: admin.Stuck}) { … }
 //	detail, err := ops.Lane(ctx, "order-17")
-//	done, err := ops.Retry(ctx, admin.By{Actor: "ada"}, admin.Target{AggregateID: "order-17"})
+//	done, err := ops.Apply(ctx, admin.Retry, admin.By{Actor: "ada"}, admin.Target{AggregateID: "order-17"})
 //	report, err := ops.Verify(ctx, admin.VerifyOptions{})
 //
 // It holds nothing in memory and runs no goroutine: an Admin is its statements
@@ -21,19 +21,19 @@
 //
 // # Changing
 //
-// Every change compares: it locks the lane's row and does nothing unless the
-// lane is as it was seen. Of two operators who change a lane at once one wins,
-// and the other gets a RefusedError. A lane whose handler runs is locked for as
-// long; a change waits for one second and is refused then. What is changed and
-// the audit row that says who, when, what and why commit together.
+// Every change compares: it locks the lane's row and does nothing if another
+// operator has changed the lane, or its head has moved, since it was seen. Of two
+// operators who change a lane at once one wins, and the other gets a RefusedError
+// that names the first. What is changed and the audit row that says who, when,
+// what and why commit together.
 //
-// # Payloads and quarantine
+// A lane whose handler runs is locked for as long. A change waits for it for a
+// second; then it is recorded, and whoever runs the lane makes it before the next
+// event, or puts on record why it does not fit any more. Whoever changes a lane
+// makes first what was recorded for it.
 //
-// An event's payload is never changed: an edit stands beside it, for as long as
-// the event is unprocessed, and stays as the record of what ran. A record that
-// could not become an event can be requeued once the cause is put right, which
-// stores it behind what its aggregate has by then: where that costs it its place
-// in order, Requeue says so and refuses unless told otherwise.
+// Changes of many lanes (ApplyAll) go in transactions of up to a hundred. They end
+// between two of these when they are stopped, and the same call again goes on.
 //
 // # Verify
 //

@@ -99,9 +99,10 @@ func (b *bulk) run(ctx context.Context, ops *admin.Admin) error {
 	})
 	var err error
 	if b.app.output == formatTable {
-		for range b.counted(changes) { // it counts
+		b.counted(changes)(func(admin.Change, error) bool {
 			b.progress()
-		}
+			return true
+		})
 	} else {
 		err = listing[admin.Change]{rows: b.counted(changes), noun: "lanes"}.write(b.app)
 	}

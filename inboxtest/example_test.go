@@ -34,7 +34,7 @@ func register() *handlers.Registry {
 
 // A test of one story: what is processed, what is stuck and why.
 func ExampleNew() {
-	var t *testing.T // of the test
+	t := &testing.T{} // that of the test
 
 	kit := inboxtest.New(t, inboxtest.Options{Setup: tables})
 	kit.Add(
@@ -53,7 +53,7 @@ func ExampleNew() {
 
 // A test of all that can go wrong.
 func ExampleCheck() {
-	var t *testing.T // of the test
+	t := &testing.T{} // that of the test
 
 	inboxtest.Check(t, inboxtest.Case{
 		Options:  inboxtest.Options{Setup: tables},

@@ -125,9 +125,12 @@ func Get[V any](k *Kit, sql string, args ...any) V {
 }
 
 // context is that of one of the kit's own doings.
-func (k *Kit) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), k.options.Timeout)
+func (*Kit) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
 }
+
+// patience is how long one of the kit's own doings may take, on a busy machine.
+const patience = time.Minute
 
 // in puts inboxd's schema into a statement.
 func (k *Kit) in(sql string) string {

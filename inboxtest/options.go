@@ -56,7 +56,7 @@ func (o Options) key() string { return "inboxtest\x00" + o.Schema + "\x00" + o.S
 
 // fill makes the tables in an empty database.
 func (o Options) fill(url string) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -103,7 +103,7 @@ const maxIdleJumps = 3
 
 // untilQuiet waits until no lane can run, or until one of the processes ends.
 func (k *Kit) untilQuiet(jump bool, processes ...*process) error {
-	ctx, cancel := k.context()
+	ctx, cancel := context.WithTimeout(context.Background(), k.options.Timeout)
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()

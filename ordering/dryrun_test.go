@@ -296,6 +296,30 @@ func TestDryRunOfLanesThatCannot(t *testing.T) {
 	}
 }
 
+// A type's own time-out is the one that counts.
+func TestDryRunKeepsToTheTypesTimeout(t *testing.T) {
+	t.Parallel()
+	s := rehearsal(t)
+	reg := handlers.New()
+	handlers.On(reg, "T", func(ctx context.Context, _ pgx.Tx, _ handlers.Event[[]byte]) error { <-ctx.Done(); return ctx.Err() },
+		handlers.WithTimeout(50*time.Millisecond))
+	report, err := s.dryRun(reg, ordering.Config{HandlerTimeout: 5 * time.Minute})
+	must(t, err)
+	if report.Outcome != ordering.DryRunFailed || report.Took > time.Minute {
+		t.Errorf("%s after %s: %v", report.Outcome, report.Took, report.Err)
+	}
+	reg = handlers.New()
+	handlers.On(reg, "T", func(ctx context.Context, tx pgx.Tx, _ handlers.Event[[]byte]) error {
+		_, err := tx.Exec(ctx, `select 1 / (current_setting('statement_timeout') = '7s')::int`)
+		return err
+	}, handlers.WithTimeout(7*time.Second))
+	report, err = s.dryRun(reg, ordering.Config{HandlerTimeout: time.Second})
+	must(t, err)
+	if report.Outcome != ordering.DryRunProcessed {
+		t.Errorf("%s: %v", report.Outcome, report.Err)
+	}
+}
+
 // A handler that does not return is left behind; what it holds is not.
 func TestDryRunOfADeafHandler(t *testing.T) {
 	t.Parallel()
