@@ -225,6 +225,9 @@ func (p *Processor) drain() error {
 		w.retire()
 	}
 	<-done
+	if len(running) == 0 {
+		return errors.Join(fmt.Errorf("what ran did not end within %s of the stop; its connections were closed", abortGrace), p.cutShort())
+	}
 	return errors.Join(fmt.Errorf("%d handlers did not return within %s of their context's end; their connections were closed: %s",
 		len(running), abortGrace, strings.Join(running, ", ")), p.cutShort())
 }
