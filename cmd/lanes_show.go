@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -39,9 +40,9 @@ func (a *app) showLane(ctx context.Context, aggregate string) error {
 	if a.output != formatTable {
 		return a.showJSON(d)
 	}
-	d.AttemptLimit = attemptLimit(db)
 	var head *admin.EventDetail
 	if d.Head != nil {
+		d.AttemptLimit = a.attemptLimit(db, d.Head.EventType)
 		head, err = ops.Event(ctx, d.Head.EventID)
 		if err != nil && !errors.Is(err, admin.ErrNotFound) {
 			return operationFailure(err)
@@ -50,12 +51,33 @@ func (a *app) showLane(ctx context.Context, aggregate string) error {
 	return a.show(d, laneFields(d, head), func(b *bytes.Buffer) { a.writeLaneParts(b, d) })
 }
 
-// attemptLimit is how many attempts a head has before its lane is stuck.
-func attemptLimit(db *database) int {
+// attemptLimit is how many attempts a head of the type has before its lane is
+// stuck: by the type's own policy, in the configuration or in Go, else by that of
+// the lanes.
+func (a *app) attemptLimit(db *database, eventType string) int {
 	if db.dev != nil && db.dev.Database != dev.Own {
 		return dev.Retry.Attempts
 	}
-	return db.config.Lanes.Retry.Attempts
+	limit := db.config.Lanes.Retry.Attempts
+	for _, h := range a.reg.List() {
+		if r := h.Retry; r != nil && (h.Type == eventType || slices.Contains(h.Aliases, eventType)) {
+			limit = limitOf(r.Never, r.Attempts, limit)
+		}
+	}
+	if r := db.config.Handlers[eventType].Retry; r != nil {
+		limit = limitOf(r.Never, r.Attempts, limit)
+	}
+	return limit
+}
+
+func limitOf(never bool, own, otherwise int) int {
+	switch {
+	case never:
+		return 1
+	case own != 0:
+		return own
+	}
+	return otherwise
 }
 
 // laneIndent is where the values of a lane's fields begin.

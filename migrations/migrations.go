@@ -24,7 +24,7 @@ import (
 var files embed.FS
 
 // Version is the version of the schema that this build works with.
-const Version = 2
+const Version = 6
 
 // lockKey is the advisory lock that migrators take; any constant will do.
 const lockKey = 0x696e626f78

@@ -127,7 +127,7 @@ func TestRolesMayDoTheirWorkAndNoMore(t *testing.T) {
 	reader := r.as(t, r.names.Reader)
 	for _, sql := range []string{
 		`update inboxd.lanes set attempts = 0`, `insert into inboxd.audit (actor, action) values ('x', 'x')`,
-		`select inboxd.release(array[1])`, `delete from inboxd.quarantine`, `select from inboxd.lanes for update`,
+		`select inboxd.change(1, 'retry', null, null, 'x', null)`, `delete from inboxd.quarantine`, `select from inboxd.lanes for update`,
 	} {
 		if _, err := reader.Exec(t.Context(), sql); state(err) != insufficient {
 			t.Errorf("reader: %s: %v", sql, err)

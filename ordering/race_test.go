@@ -225,11 +225,7 @@ func (s *stage) stuckLane(c *session) {
 	c.commit()
 }
 
-const lockAndRelease = `
-do $$ begin
-	perform 1 from inboxd.lanes where lane_id = 1 for update;
-	perform inboxd.release(array[1::bigint]);
-end $$`
+const lockAndRelease = `select inboxd.change(1, 'retry', null, null, 'operator', null)`
 
 // Settle is about to park a stuck lane, and an operator releases it.
 func TestReleaseMeetsSettle(t *testing.T) {

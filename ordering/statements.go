@@ -7,7 +7,7 @@ import (
 )
 
 // The steps of a lane are functions of the schema; their plans, locks and
-// indexes are described in migrations/002_functions.sql.
+// indexes are described in migrations/003_lanes.sql.
 type statements struct {
 	load, claim, advance, fail, skip       string
 	beginCareful, endCareful, giveUp       string

@@ -27,13 +27,15 @@
 //   - work, Config.Workers of them, take batches from the queue and call Ingest.
 //     commitLoop commits. Setup starts them and Cleanup waits for them, so that
 //     no call to Ingest of one session is running when the next one begins.
-//   - readErrors reads what the client reports; it ends when the group is closed.
+//   - readErrors reads what the client reports; it ends when its group is closed.
 //
 // Locks: queue.mu is taken before those of the client (pausing a partition), and
 // nothing of ours is called with it held. Source.mu, topics.mu and often.mu
 // guard fields and are never held together.
 //
 // # What is not obvious
+//
+// A Group looks at a group from outside and moves its offsets; it runs nothing.
 //
 // There are two clients. On the connections of the group's own, a commit would
 // wait behind the long poll of a fetch; commits, offsets and metadata go over
@@ -52,7 +54,7 @@
 //
 // A partition whose offset is not in the log is stopped, with an error in the
 // log and a mark beside its offset. It stays stopped, in whatever process, until
-// the offset is set by hand: a log that has grown past the offset meanwhile
+// the offset is set by a person (Group.Move, or any tool): a log that has grown past the offset meanwhile
 // would otherwise hide what is missing.
 //
 // The marks that end transactions have offsets, and the client passes over them
@@ -60,6 +62,19 @@
 // for one whose records are lost when retention has deleted them. So watch looks
 // at what comes next in partitions that have nothing to store, and moves their
 // positions past what is no record.
+//
+// Topics that are chosen by a pattern are found in the list of all topics, which is
+// asked for as often as the named ones are. The group is joined anew when one comes
+// or goes.
+//
+// Records are copied out of the client's answers as they come. They would
+// otherwise keep whole fetches alive, and what the buffer counts would say little
+// about the memory that is used.
+//
+// TLS is done by the dialer, so that certificates and authorities are read for
+// each connection. The client asks for the secrets of SCRAM and OAUTHBEARER each
+// time as well; the password of PLAIN is fixed in its configuration, so a new
+// password takes new clients, which renew makes between two sessions.
 //
 // A Sink that fails keeps its session: heartbeats go on, partitions that fill
 // the buffer are paused, and batches are tried again with backoff. A partition

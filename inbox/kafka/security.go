@@ -111,7 +111,7 @@ func (c Config) validateSecurity() []error {
 	var errs []error
 	if c.TLS != nil {
 		if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-			errs = append(errs, errors.New("A certificate needs its key, and a key its certificate.")) //nolint:staticcheck // a sentence, like the others
+			errs = append(errs, errors.New("A certificate needs its key, and a key its certificate."))
 		} else if _, err := c.TLS.config(""); err != nil {
 			errs = append(errs, err)
 		}
@@ -124,9 +124,9 @@ func (c Config) validateSecurity() []error {
 	case s.Mechanism == OAuthBearer:
 		_, err = s.Token()
 	case !slices.Contains([]string{Plain, ScramSHA256, ScramSHA512}, s.Mechanism):
-		err = fmt.Errorf("The SASL mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.", s.Mechanism) //nolint:staticcheck // a sentence
+		err = fmt.Errorf("The SASL mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.", s.Mechanism)
 	case s.User == "":
-		err = fmt.Errorf("SASL %s needs a user.", s.Mechanism) //nolint:staticcheck // a sentence
+		err = fmt.Errorf("SASL %s needs a user.", s.Mechanism)
 	default:
 		_, err = s.password()
 	}

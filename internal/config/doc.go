@@ -36,8 +36,10 @@
 // ("com.example.order.paid"), so its name is never taken for a path of keys.
 //
 // A password never comes by flag, where other users of the machine could read
-// it. [Config] hides passwords when it is printed or logged; its fields hold
-// them in the clear.
+// it, and that of kafka.sasl not in the file either: the environment has it, or a
+// file of its own, which is read by who connects and not by this package.
+// [Config] hides passwords when it is printed or logged; its fields hold them in
+// the clear.
 //
 // The package starts no goroutine and keeps no state.
 package config
