@@ -24,7 +24,7 @@
 // # Goroutines
 //
 // Run owns them all and returns after they ended: the workers; the listener,
-// which only signals; the sweeper, which finds what notifications missed and
+// which only signals, once it has heard a notification of its own; the sweeper, which finds what notifications missed and
 // what is due again after a backoff; the settler, which tells the database which
 // lanes are done or held, so that the sweep passes them by; and the heartbeat.
 //

@@ -16,5 +16,15 @@
 // synchronous_commit = off, under which a record could be acknowledged and then
 // lost. Everything else, target_session_attrs included, is left to the URL.
 //
+// # Behind a connection pooler
+//
+// A pooler such as PgBouncer is known by the number that it tells the client for
+// the session: the server has another one. In transaction mode the next statement
+// may run in another session, and this one be somebody else's; so nothing is set
+// in it. Sessions that come with one of those two settings are refused instead,
+// and statements are not prepared, unless the URL says how they are run. Which of
+// both is the case is known after the first connection; that one does not prepare
+// either, and is replaced when it has been used often.
+//
 // The package starts no goroutine of its own.
 package database
