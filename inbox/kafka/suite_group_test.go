@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inboxd/inboxd/inbox"
+	"github.com/inboxd/inboxd/inbox/kafka"
 )
 
 // Members come and go while records are written.
@@ -154,10 +155,7 @@ func testPausedOverRebalance(b *bench) {
 	for range 20 {
 		b.produceNoise(topic, 0, 20, 1000)
 	}
-	b.eventually("the buffer is full", func() bool {
-		p, _ := first.partition(topic, 0)
-		return p.BufferedBytes > cfg.BufferBytes/2
-	})
+	b.eventually("fetching is stopped", func() bool { return kafka.Paused(first.Source) == 1 })
 	generation := first.Stats().Generation
 	second := b.start(cfg, sink)
 	b.eventually("the group is rebalanced", func() bool {
