@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/inboxd/inboxd/handlers"
+	"github.com/inboxd/inboxd/handlers/webhook"
 	"github.com/inboxd/inboxd/internal/config"
 )
 
 // app is what the commands of one run share.
 type app struct {
 	reg            *handlers.Registry
+	hooks          []*webhook.Hook // of the configuration, once they are registered
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string

@@ -26,8 +26,9 @@ func newLanesDryRunCmd(a *app) *cobra.Command {
 			"written and no attempt is counted, whether the lane is stuck, paused, backing off or ready. It is locked\n" +
 			"meanwhile, as if it ran.\n\n" +
 			"What a handler in Go does outside its transaction really happens, such as a call of another service: it\n" +
-			"takes a confirmation. Of sql handlers nothing stays but the numbers that a sequence gave.\n\n" +
-			"The exit code is 0 if the head would pass, 1 if not.",
+			"takes a confirmation. Of sql handlers nothing stays but the numbers that a sequence gave. Of a webhook the\n" +
+			"request is shown, secrets hidden, and nothing is sent.\n\n" +
+			"The exit code is 0 if the head would pass or is a webhook's, 1 if not.",
 		Args: exactArgs("AGGREGATE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.dryRun(cmd.Context(), args[0], yes) },
 	}
@@ -50,7 +51,7 @@ func (a *app) dryRun(ctx context.Context, aggregate string, yes bool) error {
 	case lane.Head == nil:
 		return refused("the lane of %q has nothing to run: every event of it was processed or skipped", aggregate)
 	}
-	inGo := a.reg.Has(lane.Head.EventType) && !a.reg.Ignores(lane.Head.EventType)
+	inGo := a.runsGo(lane.Head.EventType)
 	if err := a.registerFor(db); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (a *app) dryRun(ctx context.Context, aggregate string, yes bool) error {
 	if err != nil {
 		return dryRunFailure(aggregate, err)
 	}
-	return a.showDryRun(report)
+	return a.showDryRun(report, lane.Head)
 }
 
 func dryRunFailure(aggregate string, err error) error {
@@ -102,6 +103,7 @@ type dryRunJSON struct {
 	RetryAfter  *float64           `json:"retry_after_ms"`
 	Took        float64            `json:"took_ms"`
 	Statements  []dryRunStatements `json:"statements"`
+	Request     *dryRunRequest     `json:"request"`
 }
 
 type dryRunError struct {
@@ -119,12 +121,16 @@ type dryRunStatements struct {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func dryRunValue(r *ordering.DryRunReport) dryRunJSON {
+// dryRunValue takes that a head was edited from how it was seen before the run.
+func dryRunValue(r *ordering.DryRunReport, seen *admin.Head) dryRunJSON {
 	e := r.Event
 	v := dryRunJSON{
 		AggregateID: e.AggregateID, Attempt: e.Attempt, Outcome: string(r.Outcome), Took: milliseconds(r.Took),
 		Event:      &admin.Head{EventID: e.ID, EventType: e.Type, Position: e.Position, ReceivedAt: e.ReceivedAt.UTC()},
-		Statements: []dryRunStatements{},
+		Statements: []dryRunStatements{}, Request: requestValue(r.Request),
+	}
+	if seen.Position == e.Position {
+		v.Event.EditedAt = seen.EditedAt
 	}
 	if r.Err != nil {
 		v.Error = &dryRunError{Message: r.Err.Error(), Fingerprint: r.Fingerprint}
@@ -156,6 +162,8 @@ func dryRunWords(r *ordering.DryRunReport) string {
 	switch r.Outcome {
 	case ordering.DryRunProcessed:
 		return "it would be processed"
+	case ordering.DryRunRequest:
+		return "its webhook would send the request below; nothing was sent, so what is answered is not known"
 	case ordering.DryRunSkipped:
 		return "its handler would skip it"
 	case ordering.DryRunLater:
@@ -170,9 +178,13 @@ func dryRunWords(r *ordering.DryRunReport) string {
 	return "it would fail, and be tried again in " + admin.Age(r.RetryAfter)
 }
 
-func (a *app) showDryRun(r *ordering.DryRunReport) error {
-	e, value := r.Event, dryRunValue(r)
-	fields := []field{{"aggregate", e.AggregateID}, {"head", e.Type + " " + e.ID + " at position " + cellText(e.Position)},
+func (a *app) showDryRun(r *ordering.DryRunReport, seen *admin.Head) error {
+	e, value := r.Event, dryRunValue(r, seen)
+	head := e.Type + " " + e.ID + " at position " + cellText(e.Position)
+	if value.Event.EditedAt != nil {
+		head += " (edited)"
+	}
+	fields := []field{{"aggregate", e.AggregateID}, {"head", head},
 		{"outcome", wrapped(dryRunWords(r), laneIndent)}}
 	if r.Err != nil {
 		fields = append(fields, field{"error", wrapped(value.Error.Message, laneIndent)})
@@ -183,6 +195,9 @@ func (a *app) showDryRun(r *ordering.DryRunReport) error {
 	}
 	fields = append(fields, field{"took", r.Took.Round(10 * time.Microsecond).String()})
 	err := a.show(value, fields, func(b *bytes.Buffer) {
+		if r.Request != nil {
+			writeRequest(b, r.Request)
+		}
 		if len(r.Statements) > 0 {
 			section(b, "Statements")
 			b.Write(tableOf(dryRunColumns, value.Statements, a.colourful(a.stdout)))
@@ -192,6 +207,9 @@ func (a *app) showDryRun(r *ordering.DryRunReport) error {
 		return err
 	}
 	switch r.Outcome {
+	case ordering.DryRunRequest:
+		a.say("nothing was sent, and nothing was changed")
+		return nil
 	case ordering.DryRunProcessed, ordering.DryRunSkipped, ordering.DryRunLater:
 		a.say("it was rolled back; nothing was changed")
 		return nil

@@ -60,6 +60,10 @@ func (a *app) serve(ctx context.Context, drain bool, from resetFlags) error {
 	if err := a.registerFor(db); err != nil {
 		return err
 	}
+	defer a.closeHooks()
+	if err := a.checkHooks(); err != nil {
+		return wrongUse("%w", err)
+	}
 	lanesOnly := drain || len(db.config.Kafka.Topics) == 0
 	s, err := service.New(service.Options{
 		Config: db.config, Pool: db.pool, Registry: a.reg, Log: a.log, LanesOnly: lanesOnly, UntilIdle: drain,

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
+
+	"github.com/inboxd/inboxd/inbox"
 )
 
 // Codec makes the data of a handler out of an event's payload. WithCodec chooses
@@ -19,6 +22,16 @@ type Codec interface {
 	// change; an error that is an outcome, such as Pause, is taken as that. It
 	// may be called by several goroutines at once.
 	Decode(m *Message, into any) error
+}
+
+// DataChecker is a Codec that knows without a payload whether it can decode into
+// what a handler takes. It is asked when the handler is registered, so that a
+// handler of the wrong type is found at start-up.
+type DataChecker interface {
+	Codec
+	// CheckData gets what Decode would get as into, and says why it cannot be
+	// decoded into; nil: it can.
+	CheckData(into any) error
 }
 
 // JSON decodes payloads with encoding/json. The zero JSON is the default.
@@ -120,6 +133,9 @@ func checkData(t reflect.Type, codec Codec) error {
 	if t.Kind() == reflect.Pointer {
 		base = t.Elem()
 	}
+	if base == reflect.TypeFor[Message]() || base == reflect.TypeFor[inbox.Event]() || isEvent(base) {
+		return fmt.Errorf("%s is the event, of which it gets the payload alone; name the payload's type, and Event has the rest", t)
+	}
 	switch base.Kind() {
 	case reflect.Interface:
 		return fmt.Errorf("%s is an interface and does not say what to decode into; name a struct, a map, or []byte for the payload as it came", t)
@@ -128,10 +144,24 @@ func checkData(t reflect.Type, codec Codec) error {
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer:
 		return fmt.Errorf("no payload can be decoded into %s", t)
 	}
-	if _, ok := codec.(JSON); ok {
+	switch codec := codec.(type) {
+	case JSON:
 		return checkJSON(base)
+	case DataChecker:
+		return codec.CheckData(reflect.New(base).Interface())
 	}
 	return nil
+}
+
+// isEvent reports whether the type is an Event, of whatever data.
+func isEvent(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.PkgPath() == reflect.TypeFor[Message]().PkgPath() && strings.HasPrefix(t.Name(), "Event[")
+}
+
+// isNil reports whether a codec is nil, or a nil pointer.
+func isNil(c Codec) bool {
+	v := reflect.ValueOf(c)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // checkJSON finds types that encoding/json leaves empty in silence, or never fills.

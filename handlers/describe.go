@@ -23,12 +23,16 @@ type Description struct {
 	// Versions is how many versions of the data are understood; 1 without
 	// WithVersions, 0 for an ignored type.
 	Versions int
-	// Max, Single, Retry, Isolation and Timeout are as the options say.
-	Max       int
-	Single    bool
-	Retry     *Retry
-	Isolation string
-	Timeout   time.Duration
+	// Max, Single, Retry, Isolation, Timeout and OwnTransaction are as the
+	// options say.
+	Max            int
+	Single         bool
+	Retry          *Retry
+	Isolation      string
+	Timeout        time.Duration
+	OwnTransaction bool
+	// Request: a dry run shows what the handler would send, and sends nothing.
+	Request bool
 }
 
 // List describes what is registered, ordered by type; aliases stand with what
@@ -45,6 +49,7 @@ func (r *Registry) List() []Description {
 		d := Description{
 			Type: e.Type, Form: e.Form, Doc: e.Doc, Statements: slices.Clone(e.statements), Aliases: aliases[e.Type],
 			Max: e.Max, Single: e.single != nil, Isolation: string(e.Isolation), Timeout: e.Timeout,
+			OwnTransaction: e.OwnTransaction, Request: e.SaysRequest(),
 		}
 		if e.Retry != nil {
 			policy := *e.Retry

@@ -11,13 +11,16 @@
 //		return err // nil: done, and committed with the lane's progress
 //	})
 //	reg.Ignore("OrderViewed")
-//	p, err := ordering.New(pool, reg, ordering.Config{})
+//	p, err := ordering.New(pool, reg, ordering.Config{}) // or: cmd.Main(reg), with every command
+//	…
+//	err = p.Run(ctx) // until ctx ends, at SIGTERM say, and what runs is done
 //
 // The payload is decoded from JSON into the type that the handler names; []byte,
 // json.RawMessage and string take it as it came. WithCodec sets another codec for
 // a type, or, given to New, for all. A mistake in registering panics: a type twice,
 // a nil handler, data that nothing can be decoded into, an option that does not
-// fit. It is found when the program starts.
+// fit. It is found when the program starts, and so is data that the codec cannot
+// make, if the codec is a DataChecker.
 //
 // # Which form
 //
@@ -48,8 +51,12 @@
 // # Options
 //
 // WithRetry, WithTimeout and WithIsolation set for a type what the processor has
-// for all. Given to New they hold for every type that says nothing else. WithDoc
-// says what a handler does, and List shows all that is registered.
+// for all. Given to New they hold for every type that says nothing else.
+// WithOwnTransaction keeps events apart whose handler calls other systems, and
+// WithRequest has a dry run show such a call in place of making it. WithDoc says
+// what a handler does, and List shows all that is registered.
+//
+// Package handlers/webhook sends events to HTTP endpoints.
 //
 // # Old events
 //
@@ -73,7 +80,8 @@
 //	}
 //
 // Use wraps all handlers in it, the first outermost, and WithMiddleware one,
-// further in. DataOf gives it the data that the handler will get. It may answer
+// further in. DataOf gives it the data that the handler will get, and with
+// WithLogFields it adds to what Logger says further in. It may answer
 // in place of the handler, change the context, and put changed copies of messages
 // into Call.Events; it must not change a Message, which the next attempt reads
 // again. A function that is to hold state for each handler makes it where it gets

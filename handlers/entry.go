@@ -57,9 +57,14 @@ type Entry struct {
 	// Timeout is how long a call may take; 0: the processor's handler time-out.
 	// Whoever calls Handle sees to it.
 	Timeout time.Duration
+	// OwnTransaction says that each event has a transaction that no other event
+	// shares, neither of its lane nor of others. Whoever calls Handle sees to it.
+	OwnTransaction bool
 
 	handler    Handler
 	middleware []Middleware
+	outer      []Middleware // the registry's, once sealed
+	request    func(ctx context.Context, call *Call) (Request, error)
 	payload    *payload
 	look       func(call *Call) ([]any, error) // the data for middleware
 	single     Handler                         // for calls of one event, in place of handler; nil: none
@@ -98,6 +103,7 @@ func (e *Entry) check() error {
 // wrapped is the entry as it is run.
 func (e *Entry) wrapped(outer []Middleware) *Entry {
 	w := *e
+	w.outer = outer
 	if e.Form == Ignored {
 		return &w
 	}
@@ -110,10 +116,18 @@ func (e *Entry) wrapped(outer []Middleware) *Entry {
 			return several(ctx, call)
 		}
 	}
-	for _, chain := range [][]Middleware{e.middleware, outer} {
-		for i := len(chain) - 1; i >= 0; i-- {
-			w.handler = chain[i](w.handler)
+	w.handler = w.chain(w.handler)
+	return &w
+}
+
+// chain wraps a handler in the entry's middleware, and that in the registry's.
+func (e *Entry) chain(h Handler) Handler {
+	for _, middleware := range [][]Middleware{e.middleware, e.outer} {
+		for i := len(middleware) - 1; i >= 0; i-- {
+			if h = middleware[i](h); h == nil {
+				panic(fmt.Sprintf("handlers: a middleware of event type %q made a nil handler; it has to make one that calls the next", e.Type))
+			}
 		}
 	}
-	return &w
+	return h
 }

@@ -92,9 +92,18 @@ func Logging(log *slog.Logger) Middleware {
 type loggerKey struct{}
 
 // WithLogger sets the logger that Logger adds the event's fields to. A processor
-// does so with its own.
+// does so with its own. For more fields there is WithLogFields: a logger that
+// came from Logger has the event's already, and would have them twice.
 func WithLogger(ctx context.Context, log *slog.Logger) context.Context {
 	return context.WithValue(ctx, loggerKey{}, log)
+}
+
+// WithLogFields has Logger add more fields further in, as slog.Logger.With takes
+// them. Middleware that knows whose event it is says so with it:
+//
+//	return next(handlers.WithLogFields(ctx, "tenant", name), call)
+func WithLogFields(ctx context.Context, args ...any) context.Context {
+	return WithLogger(ctx, base(ctx).With(args...))
 }
 
 func base(ctx context.Context) *slog.Logger {

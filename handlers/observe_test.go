@@ -93,9 +93,21 @@ func TestLogger(t *testing.T) {
 	_ = reg.Seal()["A"].Handle(ctx, &handlers.Call{Events: []*handlers.Message{replayed}})
 	_ = reg.Seal()["B"].Handle(ctx, &handlers.Call{Events: messages("B", "secret", "secret")})
 	handlers.Logger(ctx).Info("outside")
+	tenants := handlers.New()
+	tenants.Use(func(next handlers.Handler) handlers.Handler {
+		return func(ctx context.Context, call *handlers.Call) error {
+			return next(handlers.WithLogFields(ctx, "tenant", "north"), call)
+		}
+	})
+	handlers.On(tenants, "A", func(ctx context.Context, _ pgx.Tx, _ handlers.Event[string]) error {
+		handlers.Logger(ctx).Info("of a tenant")
+		return nil
+	})
+	_ = tenants.Seal()["A"].Handle(ctx, &handlers.Call{Events: messages("A", "secret")})
 	const want = `level=INFO msg=here event_id=e-1 aggregate_id=order-7 event_type=A position=3 attempt=2 replay=true
 level=INFO msg=there event_id=e-1 aggregate_id=order-7 event_type=B position=1 attempt=1 events=2
 level=INFO msg=outside
+level=INFO msg="of a tenant" tenant=north event_id=e-1 aggregate_id=order-7 event_type=A position=1 attempt=1
 `
 	if lines.String() != want {
 		t.Errorf("got\n%s", lines)

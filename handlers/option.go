@@ -24,7 +24,7 @@ type Option struct {
 // payload as it came, those of SQL included, have no use for one.
 func WithCodec(c Codec) Option {
 	return Option{name: "WithCodec", check: func() error {
-		if c == nil {
+		if isNil(c) {
 			return errors.New("the codec is nil")
 		}
 		return nil
@@ -61,6 +61,16 @@ func WithTimeout(d time.Duration) Option {
 		}
 		return nil
 	}, apply: func(e *Entry) error { e.Timeout = d; return nil }}
+}
+
+// WithOwnTransaction runs each event of the type in a transaction that it shares
+// with no other, neither with its neighbours in the lane nor with other lanes. It is
+// for handlers that call other systems: an event beside it that fails then has no
+// call made again, a slow answer holds up its own lane alone, and what is locked
+// meanwhile is that lane.
+func WithOwnTransaction() Option {
+	return Option{name: "WithOwnTransaction", forms: []Form{Direct},
+		apply: func(e *Entry) error { e.OwnTransaction = true; return nil }}
 }
 
 // WithMiddleware wraps the handler of the type in middleware, within that of the

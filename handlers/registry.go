@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/inboxd/inboxd/inbox"
 )
 
 // Registry knows a handler for each event type. Register everything before the
@@ -48,6 +50,7 @@ func (r *Registry) Use(middleware ...Middleware) {
 // Ignore names event types that need no handler: ingest drops them, counted,
 // and one that is stored already passes its lane as processed.
 func (r *Registry) Ignore(eventTypes ...string) {
+	r.mustBe("ignored types")
 	for _, t := range eventTypes {
 		r.add(&Entry{Type: t, Form: Ignored, handler: func(context.Context, *Call) error { return nil }}, nil)
 	}
@@ -76,8 +79,11 @@ func (r *Registry) Has(eventType string) bool {
 
 // Check says what is wrong with the registry as a whole: aliases that lead
 // nowhere, in a circle, or to data of another type. It is for when everything is
-// registered.
+// registered; ordering.New asks it.
 func (r *Registry) Check() error {
+	if r == nil || r.entries == nil {
+		return errors.New("the registry is nil or empty; make one with handlers.New()")
+	}
 	var errs []error
 	for _, older := range slices.Sorted(maps.Keys(r.aliases)) {
 		if _, _, err := r.resolve(older); err != nil {
@@ -89,8 +95,8 @@ func (r *Registry) Check() error {
 
 // Seal ends registering and gives the entries by event type, each handler within
 // its middleware; an alias has the entry of what it is an alias of. Registering
-// afterwards panics, and so does Seal with what Check finds. It may be called
-// more than once, also at the same time.
+// afterwards panics, and so does Seal with what Check finds, or if a middleware
+// makes no handler. It may be called more than once, also at the same time.
 func (r *Registry) Seal() map[string]*Entry {
 	r.sealing.Lock()
 	defer r.sealing.Unlock()
@@ -139,9 +145,10 @@ func (r *Registry) add(e *Entry, opts []Option) {
 // them is an error.
 func (r *Registry) tryAdd(e *Entry, opts []Option) error {
 	r.mustBe("the handler of " + e.Type)
+	if err := checkType(e.Type); err != nil {
+		return err
+	}
 	switch {
-	case e.Type == "":
-		return errors.New("a handler was registered for an empty event type")
 	case e.handler == nil:
 		return fmt.Errorf("the handler of event type %q is nil", e.Type)
 	case r.Has(e.Type):
@@ -153,5 +160,17 @@ func (r *Registry) tryAdd(e *Entry, opts []Option) error {
 		}
 	}
 	r.entries[e.Type] = e
+	return nil
+}
+
+// checkType says why no event can have the type: none could be stored.
+func checkType(eventType string) error {
+	if eventType == "" {
+		return errors.New("a handler was registered for an empty event type")
+	}
+	e := inbox.Event{ID: "any", AggregateID: "any", Type: eventType}
+	if err := e.Validate(); err != nil {
+		return fmt.Errorf("no event can have the type %.100q: %w", eventType, err)
+	}
 	return nil
 }

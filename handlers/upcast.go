@@ -47,7 +47,7 @@ func Upcast[Old, New any](up func(e Event[Old]) (New, error)) Step {
 
 // From sets the codec of the older payload, if it is not that of the handler.
 func (s Step) From(codec Codec) Step {
-	if codec == nil {
+	if isNil(codec) {
 		panic("handlers: the codec of a Step is nil")
 	}
 	run := s.run
@@ -97,11 +97,14 @@ type alias struct {
 // That the newer type has a handler, and that the steps lead to its data, is
 // checked when everything is registered; see Registry.Check.
 func Alias(r *Registry, older, newer string, steps ...Step) {
-	r.mustBe("the alias of " + older)
-	switch {
-	case older == "" || newer == "":
+	r.mustBe("the alias " + older)
+	if older == "" || newer == "" {
 		panic(fmt.Sprintf("handlers: the alias of %q for %q has an empty event type", older, newer))
-	case r.Has(older):
+	}
+	if err := checkType(older); err != nil {
+		panic("handlers: " + err.Error())
+	}
+	if r.Has(older) {
 		panic(fmt.Sprintf("handlers: event type %q is registered twice, once as an alias of %q", older, newer))
 	}
 	r.aliases[older] = alias{newer: newer, steps: steps}
@@ -142,12 +145,18 @@ type VersionOf func(m *Message) (int, error)
 // VersionHeader reads the version from a header; an event without it has the
 // version missing, usually 1.
 func VersionHeader(name string, missing int) VersionOf {
+	if name == "" {
+		panic("handlers: VersionHeader needs the name of a header")
+	}
 	return func(m *Message) (int, error) { return parseVersion(m.Header(name), missing) }
 }
 
 // VersionField reads the version from a field of the payload, which is a JSON
 // object; an event without it has the version missing, usually 1.
 func VersionField(name string, missing int) VersionOf {
+	if name == "" {
+		panic("handlers: VersionField needs the name of a field")
+	}
 	return func(m *Message) (int, error) {
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(m.Payload, &fields); err != nil {

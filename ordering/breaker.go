@@ -18,7 +18,8 @@ import (
 // Breaker says when an event type is paused because something that its handler
 // depends on is down. A handler that returns handlers.Pause does so at once;
 // otherwise it is inferred from failures that look like a dependency's: the
-// network's, and time-outs.
+// network's, and time-outs. An error with a method DependencyDown() bool says
+// itself whether it is one.
 //
 // Lanes whose head is of a paused type wait, in state paused, without using up
 // attempts, in every process. One of them at a time runs, as a probe; when it
@@ -128,9 +129,12 @@ func (b *breaker) succeeded(eventType string) {
 func dependencyDown(err error) bool {
 	var timeout *handlers.TimeoutError
 	var netErr net.Error
+	var says interface{ DependencyDown() bool }
 	switch {
 	case fault.State(err) != "":
 		return false
+	case errors.As(err, &says):
+		return says.DependencyDown()
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
 		return true
 	}

@@ -42,6 +42,10 @@ type DryRunReport struct {
 	RetryAfter time.Duration
 	// Statements are those that the handler sent, in order.
 	Statements []DryRunStatement
+	// Request is what a handler would send to another system that said so (see
+	// handlers.WithRequest), a webhook's for example; nothing was sent. Nil: the
+	// handler itself ran.
+	Request *handlers.Request
 	// Took is the handler's time, statements included.
 	Took time.Duration
 }
@@ -53,6 +57,9 @@ type DryRunOutcome string
 const (
 	// DryRunProcessed heads would be done.
 	DryRunProcessed DryRunOutcome = "processed"
+	// DryRunRequest heads would send a request, and what becomes of them its answer
+	// would say.
+	DryRunRequest DryRunOutcome = "request"
 	// DryRunFailed heads would fail, and be tried again.
 	DryRunFailed DryRunOutcome = "failed"
 	// DryRunStuck heads would make their lane stuck.
@@ -85,7 +92,8 @@ type DryRunStatement struct {
 // written, no attempt is counted, and the lane stays as it is, whatever its
 // state; a head that is stuck runs as the first attempt of a retry. What a
 // handler does outside its transaction really happens: calls of other services,
-// sequences that move on.
+// sequences that move on. One that said what it sends (handlers.WithRequest) does
+// not run: its request is shown.
 //
 // The lane's row is locked meanwhile, as in a turn, so that its events wait. It
 // waits for a second for a lane that runs, and fails with ErrBusy then. The
@@ -133,9 +141,12 @@ func (d *dryRun) run(ctx context.Context, l *lane) (*DryRunReport, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	report.Statements = d.rec.all()
+	report.Statements, report.Request = d.rec.all(), d.request
 	if report.Outcome, report.RetryAfter, err = d.judge(l, err); report.Outcome == "" {
 		return nil, err
+	}
+	if err == nil && report.Request != nil {
+		report.Outcome = DryRunRequest
 	}
 	if report.Err = err; err != nil {
 		report.Fingerprint = describe(err).fingerprint

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/internal/fault"
 )
 
@@ -20,6 +21,8 @@ type dryRun struct {
 	conn *pgx.Conn
 	rec  *recorder
 	gone bool // a handler did not return, and still has the connection
+
+	request *handlers.Request // in place of a handler that ran
 }
 
 const (

@@ -41,8 +41,13 @@ func (d *dryRun) runHead(ctx context.Context, l *lane) error {
 func (d *dryRun) call(ctx context.Context, entry *handlers.Entry, l *lane) error {
 	tx := &laneTx{conn: d.conn}
 	d.rec.begin()
-	err := d.guard(ctx, entry, func(ctx context.Context) error {
-		return entry.Handle(ctx, &handlers.Call{Events: l.messages(0, 1), Tx: tx})
+	call := &handlers.Call{Events: l.messages(0, 1), Tx: tx}
+	err := d.guard(ctx, entry, func(ctx context.Context) (err error) {
+		if entry.SaysRequest() {
+			d.request, err = entry.Rehearse(ctx, call)
+			return err
+		}
+		return entry.Handle(ctx, call)
 	})
 	d.rec.end()
 	if d.gone {

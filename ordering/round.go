@@ -47,6 +47,8 @@ func (p *Processor) round(w *worker, lanes []*lane) error {
 			switch {
 			case p.waits(l):
 				held = append(held, l)
+			case p.apart(l) && len(lanes) > 1:
+				l.alone = max(l.alone, 1) // in a round of its own: its handler may wait for another system
 			case l.traced || l.crashes > 0 || l.cursor < l.carefulTo:
 				err = p.careful(ctx, w, conn, l)
 			case p.isolation(l) != "":
@@ -127,6 +129,9 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 			plan.lane.alone = aloneTurns
 		case plan.lane.alone > 0:
 			plan.lane.alone--
+		}
+		if p.apart(plan.lane) {
+			plan.lane.alone = max(plan.lane.alone, 1)
 		}
 	}
 	p.count.turns.Add(1)

@@ -48,6 +48,16 @@ func (p *Processor) isolation(l *lane) pgx.TxIsoLevel {
 	return ""
 }
 
+// apart reports that the lane's head has a transaction of its own, which neither
+// other lanes nor the events behind it share.
+func (p *Processor) apart(l *lane) bool {
+	if len(l.events) == 0 {
+		return false
+	}
+	entry := p.entries[l.head().Type]
+	return entry != nil && entry.OwnTransaction
+}
+
 // plan is what a turn does for one lane: its first n events.
 type plan struct {
 	lane *lane
@@ -153,7 +163,7 @@ func (p *Processor) limits(lanes []*lane) limits {
 // runLane runs or gathers the lane's next events and answers how many.
 func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	n := min(len(l.events), t.p.cfg.Batch)
-	if l.singles > 0 {
+	if l.singles > 0 || t.p.apart(l) {
 		n = 1
 	}
 	if l.failed != nil {
@@ -165,7 +175,7 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 	}
 	for i := 0; i < n; {
 		entry := t.p.entries[l.events[i].Type]
-		if i > 0 && (t.p.breaker.isOpen(l.events[i].Type) || entry != nil && entry.Isolation != t.isolation) {
+		if i > 0 && (t.p.breaker.isOpen(l.events[i].Type) || entry != nil && (entry.Isolation != t.isolation || entry.OwnTransaction)) {
 			return i, nil // it waits, or has a turn of its own
 		}
 		switch {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"regexp"
@@ -77,6 +78,9 @@ func (c *Config) checkTogether(ps *problems) {
 		if strings.HasPrefix(p, tombstoneType) && c.Kafka.Tombstones != "event" {
 			ps.add("", "kafka.tombstones", "kafka.tombstones is %q, but it must be event, because kafka.fields.event_type holds %q", c.Kafka.Tombstones, shorten(p))
 		}
+	}
+	for _, eventType := range slices.Sorted(maps.Keys(c.Handlers)) {
+		c.Handlers[eventType].Webhook.check(ps, handlersKey+"."+eventType+".webhook", c.Lanes)
 	}
 	c.Kafka.TLS.check(ps)
 	c.Kafka.SASL.check(ps)

@@ -169,15 +169,8 @@ type Handler struct {
 	SQL []string
 	// Retry is the policy of the type; nil: that of the lanes.
 	Retry *HandlerRetry
-	// Webhook is where the event is sent. It is known, and refused by this
-	// version.
+	// Webhook is where the event is sent.
 	Webhook *Webhook
-}
-
-// Webhook is an HTTP endpoint that takes events.
-type Webhook struct {
-	URL     string
-	Timeout time.Duration // of one request; default: 5s
 }
 
 // Retention says how long what is done with is kept.
@@ -237,6 +230,9 @@ func (c *Config) complete() {
 	if c.Database.MaxConnections == 0 {
 		c.Database.MaxConnections = c.Lanes.Workers + extraConnections
 	}
+	for _, h := range c.Handlers {
+		h.Webhook.complete(c.Lanes)
+	}
 }
 
 // Redacted returns a copy for people to read: passwords in URLs are xxxxx.
@@ -248,7 +244,7 @@ func (c *Config) Redacted() *Config {
 	for name, h := range c.Handlers {
 		h.SQL = slices.Clone(h.SQL)
 		if h.Webhook != nil {
-			h.Webhook = &Webhook{URL: RedactURL(h.Webhook.URL), Timeout: h.Webhook.Timeout}
+			h.Webhook = h.Webhook.redacted()
 		}
 		r.Handlers[name] = h
 	}

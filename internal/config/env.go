@@ -12,10 +12,12 @@ import (
 // prefix begins the name of every variable that is the program's own.
 const prefix = "INBOXD_"
 
-// otherVariables are the program's own and no settings; a name that ends in an
-// underscore stands for all that begin with it.
+// otherVariables are the program's own and no settings, or those that shells set
+// for its completion; a name that ends in an underscore stands for all that begin
+// with it.
 var otherVariables = []string{
 	"INBOXD_CONFIG", "INBOXD_LOG_LEVEL", "INBOXD_LOG_FORMAT", "INBOXD_POSTGRES_BIN", "INBOXD_TEST_", "INBOXD_DEV_",
+	"INBOXD_ACTIVE_HELP", "INBOXD_COMPLETION_",
 }
 
 // serviceVariable matches what Kubernetes sets in every pod for a service

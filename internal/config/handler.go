@@ -1,19 +1,13 @@
 package config
 
 import (
-	"fmt"
-	"net/url"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
 
-const (
-	handlerForms   = "ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}, with retry or without"
-	webhookTimeout = 5 * time.Second
-)
+const handlerForms = "ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}, with retry or without"
 
 // readHandlers reads the mapping of event types to handlers.
 func (d *document) readHandlers(n *yaml.Node) {
@@ -61,7 +55,7 @@ func (d *document) handler(path string, n *yaml.Node) (h Handler, ok bool) {
 		case "sql":
 			h.SQL, good = d.statements(path+".sql", value)
 		case "webhook":
-			h.Webhook, good = d.webhook(path, value), false
+			h.Webhook, good = d.webhook(path+".webhook", value)
 		default:
 			d.unknownIn(name, path, "sql", "webhook", "retry")
 		}
@@ -110,43 +104,4 @@ func statementProblem(n *yaml.Node) string {
 		return "holds a NUL byte or is no valid UTF-8"
 	}
 	return ""
-}
-
-// webhook reads a webhook and refuses it, since this version has no such
-// handler; what else is wrong with it is said as well.
-func (d *document) webhook(path string, n *yaml.Node) *Webhook {
-	d.problem(n, path, "%s is a webhook, but this version cannot run webhooks: use sql, ignore or a handler in Go", path)
-	path += ".webhook"
-	if n.Kind != yaml.MappingNode {
-		d.problem(n, path, "%s is %s, but it must be {url: URL, timeout: DURATION}", path, describe(n))
-		return nil
-	}
-	w := &Webhook{Timeout: webhookTimeout}
-	d.pairs(n, path+".", func(name, value *yaml.Node) {
-		value = resolve(value)
-		wrong := ""
-		switch name.Value {
-		case "url":
-			w.URL = value.Value
-			wrong = webhookURL(path, w.URL)
-		case "timeout":
-			var err error
-			if w.Timeout, err = parseDuration(value.Value); err != nil || w.Timeout <= 0 {
-				wrong = fmt.Sprintf("%s.timeout is %s, but it must be %s", path, describe(value), duration)
-			}
-		default:
-			d.unknownIn(name, path, "url", "timeout")
-		}
-		if wrong != "" {
-			d.problem(value, path, "%s", wrong)
-		}
-	})
-	return w
-}
-
-func webhookURL(path, s string) string {
-	if u, err := url.Parse(s); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
-		return ""
-	}
-	return fmt.Sprintf("%s.url is %q, but it must be an http or https URL", path, shorten(RedactURL(s)))
 }

@@ -77,6 +77,8 @@ handlers:
     sql: update balances set amount = amount - (@payload::jsonb->>'amount')::bigint where account_id = @aggregate_id
   com.example.order.shipped:
     sql: ["insert into a values ('$1 ${HOME}')", "insert into b values (1)"]
+  OrderShipped:
+    webhook: {url: "https://shipping.internal/hooks", timeout: 5s}
   OrderViewed: ignore
 retention: {processed: 168h}
 `
@@ -90,6 +92,7 @@ func TestDocumentedExample(t *testing.T) {
 	want.Handlers = map[string]config.Handler{
 		"OrderPaid":                 {SQL: []string{"update balances set amount = amount - (@payload::jsonb->>'amount')::bigint where account_id = @aggregate_id"}},
 		"com.example.order.shipped": {SQL: []string{"insert into a values ('$1 ${HOME}')", "insert into b values (1)"}},
+		"OrderShipped":              {Webhook: &config.Webhook{URL: "https://shipping.internal/hooks", Timeout: 5 * time.Second, Concurrency: 8}},
 		"OrderViewed":               {Ignore: true},
 	}
 	equal(t, got, want)

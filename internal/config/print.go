@@ -78,8 +78,7 @@ func (h Handler) node() *yaml.Node {
 		return valueNode("ignore")
 	case h.Webhook == nil && len(h.SQL) == 0: // a policy alone
 	case h.Webhook != nil:
-		put(n, "webhook.url", valueNode(h.Webhook.URL))
-		put(n, "webhook.timeout", valueNode(h.Webhook.Timeout))
+		add(n, "webhook", h.Webhook.node())
 	case len(h.SQL) == 1:
 		add(n, "sql", valueNode(h.SQL[0]))
 	default:

@@ -116,7 +116,25 @@ func TestProblems(t *testing.T) {
 		{"handlers: {A: {sql: x, retry: {jitter: 2}}}", `inboxd.yaml:1: handlers.A.retry.jitter is "2", but it must be a number from 0 to 1`},
 		{"handlers:\n  A: ignore\n  A: ignore", `inboxd.yaml:3: handlers.A is given twice, first at line 2`},
 		{"handlers: {\"\": ignore}", `inboxd.yaml:1: handlers holds an empty event type`},
-		{"handlers: {A: {webhook: {url: \"https://h/p\", timeout: 5s}}}", `inboxd.yaml:1: handlers.A is a webhook, but this version cannot run webhooks: use sql, ignore or a handler in Go`},
+		{"handlers: {A: {webhook: \"https://h/p\"}}", `inboxd.yaml:1: handlers.A.webhook is "https://h/p", but it must be {url: URL, timeout: DURATION}`},
+		{"handlers: {A: {webhook: {timeout: 5s}}}", `inboxd.yaml:1: handlers.A.webhook has no url, but it must be {url: URL, timeout: DURATION}`},
+		{"handlers: {A: {webhook: {url: h/p}}}", `inboxd.yaml:1: handlers.A.webhook.url is "h/p", but it must be an http or https URL`},
+		{"handlers: {A: {webhook: {url: [h]}}}", `inboxd.yaml:1: handlers.A.webhook.url is a list, but it must be a text`},
+		{"handlers: {A: {webhook: {url: \"https://u:s3cret@h/p\"}}}", `inboxd.yaml:1: handlers.A.webhook.url is "https://u:xxxxx@h/p", but a URL with a user in it may not stand in the file: use token_file, token_env, secret_file or secret_env`},
+		{"handlers: {A: {webhook: {url: \"https://u:s3cret\\u0001@h/p\"}}}", `inboxd.yaml:1: handlers.A.webhook.url is "xxxxx", but it must be an http or https URL`},
+		{"handlers: {A: {webhook: {url: \"https://h\", urll: x}}}", `inboxd.yaml:1: there is no key "handlers.A.webhook.urll"; the nearest known key is "handlers.A.webhook.url"`},
+		{"handlers: {A: {webhook: {url: \"https://h\", timeout: 5}}}", `inboxd.yaml:1: handlers.A.webhook.timeout is "5", but it must be a duration with its unit, such as 200ms, 30s or 168h, and at least 1ms`},
+		{"handlers: {A: {webhook: {url: \"https://h\", concurrency: 0}}}", `inboxd.yaml:1: handlers.A.webhook.concurrency is "0", but it must be a whole number, at least 1`},
+		{"handlers: {A: {webhook: {url: \"https://h\", headers: [a]}}}", `inboxd.yaml:1: handlers.A.webhook.headers is a list, but it must be a mapping of names to texts`},
+		{"handlers: {A: {webhook: {url: \"https://h\", headers: {A: [b]}}}}", `inboxd.yaml:1: handlers.A.webhook.headers.A is a list, but it must be a text`},
+		{"handlers: {A: {webhook: {url: \"https://h\", headers: {X-Api-Key: s3cret}}}}", `inboxd.yaml:1: handlers.A.webhook.headers.X-Api-Key looks like a secret, which may not stand in the file: use token_file or token_env, with token_header: X-Api-Key`},
+		{"handlers: {A: {webhook: {url: \"https://h\", token_file: \"\"}}}", `inboxd.yaml:1: handlers.A.webhook.token_file is "", but it must be a text`},
+		{"handlers: {A: {webhook: {url: \"https://h\", token: s3cret}}}", `inboxd.yaml:1: there is no key "handlers.A.webhook.token"; the nearest known key is "handlers.A.webhook.token_env"`},
+		{"handlers: {A: {webhook: {url: \"https://h\", token_file: f, token_env: E}}}", `handlers.A.webhook.token_file and handlers.A.webhook.token_env are both set, but only one of them can count`},
+		{"handlers: {A: {webhook: {url: \"https://h\", secret_file: f, secret_env: E}}}", `handlers.A.webhook.secret_file and handlers.A.webhook.secret_env are both set, but only one of them can count`},
+		{"handlers: {A: {webhook: {url: \"https://h\", token_header: X-Key}}}", `handlers.A.webhook.token_header is "X-Key", but there is no token for it: set token_file or token_env`},
+		{"handlers: {A: {webhook: {url: \"https://h\", timeout: 1m}}}", `handlers.A.webhook.timeout is 1m, but it must not be more than lanes.handler_timeout, which is 30s`},
+		{"handlers: {A: {webhook: {url: \"https://h\"}, sql: x}}", `inboxd.yaml:1: handlers.A has 2 keys, but it must be ignore, {sql: STATEMENT}, {sql: [STATEMENT, …]} or {webhook: {url: URL}}, with retry or without`},
 	} {
 		t.Run(tc.yaml, func(t *testing.T) {
 			t.Parallel()
@@ -167,8 +185,8 @@ func TestAllProblemsAreReportedTogether(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	equal(t, len(e.Problems), 8)
-	equal(t, strings.Count(err.Error(), "\n"), 7)
+	equal(t, len(e.Problems), 7)
+	equal(t, strings.Count(err.Error(), "\n"), 6)
 	var p *config.Problem
 	if !errors.As(err, &p) {
 		t.Fatal("no problem inside")

@@ -1,6 +1,6 @@
 // Package doctor looks at a deployment and says what is not as it should be, and
 // what to do about it: the database and how sessions reach it, the schema and
-// the privileges on it, the state of lanes and tables, Kafka.
+// the privileges on it, the state of lanes and tables, webhooks, Kafka.
 //
 //	report := doctor.Examine(ctx, doctor.Options{Pool: pool, Config: cfg, Registry: reg})
 //

@@ -120,6 +120,7 @@ var (
 		{"snapshots", (*examiner).snapshots},
 		{"lane locks", (*examiner).laneLocks},
 	}
+	webhookCheck = check{"webhooks", (*examiner).webhooks}
 )
 
 // Examine runs the checks in their order. Without a database it looks at Kafka
@@ -143,6 +144,9 @@ func Examine(ctx context.Context, o Options) Report {
 				r.Results = append(r.Results, e.run(ctx, c))
 			}
 		}
+	}
+	if len(e.hooks()) > 0 {
+		r.Results = append(r.Results, e.run(ctx, webhookCheck))
 	}
 	r.Results = append(r.Results, e.kafka(ctx)...)
 	return r

@@ -166,6 +166,7 @@ func TestClocks(t *testing.T) {
 
 func TestConnections(t *testing.T) {
 	t.Parallel()
+	prefix := pgtest.RolePrefix(t)
 	w := admit(t)
 	w.exec(`insert into inboxd.processes (name) select 'p' from generate_series(1, 3)`)
 	w.says("connections", doctor.OK, "3 processes, 22 connections each", "")
@@ -173,7 +174,10 @@ func TestConnections(t *testing.T) {
 	w.says("connections", doctor.Warning, "3 processes may open 1000 connections each, and the server takes", "alter system set max_connections = 6000;")
 	w.exec(`do $$ begin execute format('alter database %I connection limit 200', current_database()); end $$`)
 	w.Config.Database.MaxConnections = 100
-	w.says("connections", doctor.Warning, "and the role and the database take 200", "max_connections")
+	w.says("connections", doctor.Warning, "and the database takes 200", " connection limit 600;\n-- or lower database.max_connections")
+	w.exec(`create role ` + prefix + `r login connection limit 50; grant usage on schema inboxd to ` + prefix + `r; grant select on inboxd.processes to ` + prefix + `r`)
+	w.Pool = pgtest.Pool(t, pgtest.As(t, w.url, prefix+"r"))
+	w.says("connections", doctor.Warning, "and the role takes 50", `alter role "`+prefix+`r" connection limit 600;`)
 }
 
 func TestProcesses(t *testing.T) {

@@ -24,7 +24,7 @@ func Ask(ctx context.Context, o Options, name string, old time.Duration) Result 
 		o.Limit = time.Minute
 	}
 	e := &examiner{Options: o, schema: pgx.Identifier{o.Config.Database.Schema}.Sanitize(), old: old}
-	for _, list := range [][]check{serverChecks, {{"schema", (*examiner).schemaVersion}}, schemaChecks} {
+	for _, list := range [][]check{serverChecks, {{"schema", (*examiner).schemaVersion}}, schemaChecks, {webhookCheck}} {
 		for _, c := range list {
 			if c.name == name {
 				return e.run(ctx, c)

@@ -14,35 +14,43 @@ import (
 
 // connections compares what the processes may open with what the server takes.
 func (e *examiner) connections(ctx context.Context) (finding, error) {
-	var room, processes int
-	var limit *int
+	var room, role, base, processes int
+	var user, name string
 	err := e.Pool.QueryRow(ctx, e.in(`
 select current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
 		- coalesce(current_setting('reserved_connections', true), '0')::integer,
-	(select min(l) from (
-		select r.rolconnlimit as l from pg_roles r where r.rolname = current_user
-		union all select d.datconnlimit from pg_database d where d.datname = current_database()) x where l >= 0),
-	(select count(*) from {schema}.processes where seen_at > clock_timestamp() - $1::interval)`), e.Config.Lanes.Lease).
-		Scan(&room, &limit, &processes)
+	r.rolconnlimit, d.datconnlimit, r.rolname::text, d.datname::text,
+	(select count(*) from {schema}.processes where seen_at > clock_timestamp() - $1::interval)
+from pg_roles r, pg_database d
+where r.rolname = current_user and d.datname = current_database()`), e.Config.Lanes.Lease).
+		Scan(&room, &role, &base, &user, &name, &processes)
 	if err != nil {
 		return finding{}, err
 	}
-	of := "the server takes"
-	if limit != nil && *limit < room {
-		room, of = *limit, "the role and the database take"
+	of, raise := "the server takes", "alter system set max_connections = %d; -- and restart the server"
+	if role >= 0 && role < room {
+		room, of, raise = role, "the role takes", "alter role "+escaped(user)+" connection limit %d;"
+	}
+	if base >= 0 && base < room {
+		room, of, raise = base, "the database takes", "alter database "+escaped(name)+" connection limit %d;"
 	}
 	each := e.Config.Database.MaxConnections
 	if need := max(processes, 1) * each; need > room {
-		return warn(fmt.Sprintf("alter system set max_connections = %d; -- and restart the server; or lower database.max_connections", 2*need),
+		return warn(fmt.Sprintf(raise, 2*need)+"\n-- or lower database.max_connections",
 			"%s may open %d connections each, and %s %d", count(max(processes, 1), "process"), each, of, room), nil
 	}
 	return fine("%s, %d connections each at most; %s %d", count(processes, "process"), each, of, room), nil
 }
 
+// escaped is a quoted name for a format.
+func escaped(name string) string { return strings.ReplaceAll(quoted(name), "%", "%%") }
+
 // listen sends a notification to itself, on a channel that nobody else hears.
 func (e *examiner) listen(ctx context.Context) (finding, error) {
 	conn, err := e.listener(ctx)
-	if err != nil {
+	if f, ok := database.Explain(err); ok && e.Config.Database.DirectURL != "" {
+		return fail("inboxd config print", "database.direct_url leads nowhere: %s; %s", f.Sentence, f.Remedy), nil
+	} else if err != nil {
 		return finding{}, err
 	}
 	channel := "inboxd_doctor_" + strings.ToLower(rand.Text())
@@ -63,13 +71,22 @@ func (e *examiner) listen(ctx context.Context) (finding, error) {
 	waiting, cancel := context.WithTimeout(ctx, e.Limit/2)
 	defer cancel()
 	if err := hear(waiting, conn, channel); err != nil {
-		return warn("inboxd config print", "a notification to oneself did not arrive: new events are found by the sweep, up to a second late; set database.direct_url to lead to the same database past a pooler in transaction mode"), nil
+		return e.deaf(), nil
 	}
 	if used > 0.5 {
 		return warn("select pid, usename, application_name, state from pg_stat_activity where wait_event_type is distinct from 'Client' or state like 'idle in%' order by xact_start;",
 			"the server's queue of notifications is %.0f%% full, because a session that listens is in a long transaction: the sweep finds new events meanwhile", used*100), nil
 	}
 	return fine("a notification arrived within %s; the queue is %.0f%% full", time.Since(began).Round(time.Millisecond), used*100), nil
+}
+
+// deaf is the finding that nothing is heard.
+func (e *examiner) deaf() finding {
+	const late = "a notification to oneself did not arrive: new events are found by the sweep, up to a second late; "
+	if e.Config.Database.DirectURL != "" {
+		return warn("inboxd config print", late+"database.direct_url has to lead to the same database as database.url, past any pooler in transaction mode")
+	}
+	return warn("inboxd config print", late+"set database.direct_url to lead to the same database past a pooler in transaction mode")
 }
 
 // listener connects as the listener of serve does.

@@ -105,3 +105,14 @@ func TestPooler(t *testing.T) {
 	w.says("pooler", doctor.OK, "something like PgBouncer seems to stand before the server; LISTEN, migrations and dry runs go past it", "")
 	w.says("listen", doctor.OK, "a notification arrived within", "")
 }
+
+// TestDirectURL has it lead nowhere, and to another database.
+func TestDirectURL(t *testing.T) {
+	t.Parallel()
+	w := admit(t)
+	w.Config.Database.DirectURL = "postgres://somebody@127.0.0.1:1/shop?sslmode=disable"
+	w.says("listen", doctor.Failed, "database.direct_url leads nowhere: no PostgreSQL answers at 127.0.0.1:1", "inboxd config print")
+	w.Config.Database.DirectURL = pgtest.Database(t)
+	w.Limit = time.Second // half of it is waited for the notification
+	w.says("listen", doctor.Warning, "database.direct_url has to lead to the same database as database.url", "inboxd config print")
+}

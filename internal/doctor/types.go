@@ -81,7 +81,7 @@ func (e *examiner) eventTypes(ctx context.Context) (finding, error) {
 	for _, t := range missing[:min(len(missing), 3)] {
 		remedy = append(remedy, "inboxd lanes list --type "+shellWord(t))
 	}
-	text := fmt.Sprintf("%s without a handler, whose lanes become stuck: %s (%s); add a handler for it, or to the configuration under handlers: %s: ignore",
+	text := fmt.Sprintf("%s without a handler, whose lanes become stuck: %s (%s); add a handler, or let them pass with a line below handlers in the configuration: %s: ignore",
 		count(len(missing), "type"), strings.Join(missing[:min(len(missing), 10)], ", "), known, missing[0])
 	if len(e.Registry.Types()) == 0 {
 		return warn(strings.Join(remedy, "\n"), "%s; this program has no handler at all: ask the doctor of the program that serves", text), nil
