@@ -108,9 +108,11 @@ end $$;
 -- the cursor and the ledger, in the transaction of their effects. Lanes that
 -- were backing off (unpark) go back into the sweep's reach in the same
 -- transaction: a parked lane is never ready. Advisory locks that a handler took
--- for its session are released.
+-- for its session are released. Without flush, the commit does not wait for the
+-- disk: another transaction of the same session, which does, follows at once.
 create function {{.schema}}.advance(
-	process integer, lane_ids bigint[], firsts bigint[], lasts bigint[], segments integer[], unpark bigint[])
+	process integer, lane_ids bigint[], firsts bigint[], lasts bigint[], segments integer[], unpark bigint[],
+	flush boolean)
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
@@ -118,6 +120,9 @@ declare
 	advanced integer;
 begin
 	perform {{.schema}}.in_turn(), pg_advisory_unlock_all();
+	if not flush then
+		perform set_config('synchronous_commit', 'off', true);
+	end if;
 	with moved as (
 		update {{.schema}}.lanes l
 		set cursor = lasts[array_position(lane_ids, l.lane_id)],

@@ -24,7 +24,7 @@ const (
 from {schema}.load($1, $2, $3)`
 
 	claimSQL   = `select {schema}.claim($1, $2, $3, $4, $5, $6, $7)`
-	advanceSQL = `select {schema}.advance($1, $2, $3, $4, $5, $6)`
+	advanceSQL = `select {schema}.advance($1, $2, $3, $4, $5, $6, $7)`
 	failSQL    = `select {schema}.fail($1, $2, $3, $4, $5, $6, $7, $8::jsonb)`
 	skipSQL    = `select {schema}.skip($1, $2, $3, $4, $5)`
 
