@@ -5,7 +5,10 @@
 -- fetches it by payload() when its turn comes. traced says that the last transaction that locked the lane's row ended
 -- without writing to it: a process died there, or a run was given up. (Of a row
 -- that was locked and then written by one transaction, xmax is that of xmin.)
-create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer)
+--
+-- With a position, the events after it are read instead of those after the cursor:
+-- whoever runs a lane reads on while what it knows of it runs.
+create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer, after bigint default null)
 returns table (
 	lane_id bigint, aggregate_id text, cursor bigint, version integer, generation integer,
 	runnable boolean, attempts integer, crashes integer, traced boolean, parked boolean, replayed_to bigint, careful_to bigint,
@@ -30,7 +33,7 @@ begin
 	) l
 	left join lateral (
 		select * from {{.schema}}.inbox i
-		where i.lane_id = l.lane_id and i.segment >= l.segment and i.position > l.cursor
+		where i.lane_id = l.lane_id and i.segment >= l.segment and i.position > coalesce(after, l.cursor)
 		order by i.position
 		limit per_lane
 	) e on true;

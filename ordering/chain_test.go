@@ -223,3 +223,38 @@ func TestServerCrashesWithinChains(t *testing.T) {
 		t.Errorf("the crashes used up %d attempts", n)
 	}
 }
+
+// Events that were read on while a chain ran are not run with a payload that was
+// edited meanwhile.
+func TestEditMeetsWhatWasReadOn(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(`create table said (position bigint, payload text)`)
+	s.put("Paid", 1, 50)
+	// The last transaction of the first chain, which is all that is read at
+	// first, waits for a lock of the test's.
+	s.exec(`create function through_door(at bigint) returns void language plpgsql as $$
+	begin
+		if at = 30 then
+			perform pg_advisory_xact_lock(77);
+		end if;
+	end $$`)
+	door := s.session(0)
+	must(t, door.try(`select pg_advisory_lock(77)`))
+	reg := handlers.New()
+	must(t, handlers.SQL(reg, "Paid", appendEffect, `insert into said values (@position, @payload)`, `select through_door(@position)`))
+	cfg := chained()
+	cfg.UntilIdle = false
+	s.start(reg, cfg)
+	s.until(`select exists (select from pg_locks where locktype = 'advisory' and objid = 77 and not granted)`)
+	editor := s.session(0)
+	edited := editor.waiting(func() error { return editor.try(`select inboxd.edit(1, 40, 'patched', 'ada', 'a typo')`) })
+	must(t, door.try(`select pg_advisory_unlock(77)`))
+	must(t, <-edited)
+	s.until(`select count(*) = 50 from effects`)
+	s.inOrder(50)
+	s.sound()
+	if got := one[string](s, `select payload from said where position = 40`); got != "patched" {
+		t.Errorf("the 40th event ran with the payload %q, want the patched one", got)
+	}
+}

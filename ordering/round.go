@@ -99,12 +99,14 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 		if errors.Is(err, errGone) {
 			return nil
 		}
+		t.ahead.drop()
 		p.keep(t, conn, err, time.Since(started))
 		return p.failed(ctx, conn, lanes, err)
 	}
 	probes, took := p.succeeded(t), time.Since(started)
 	p.hooks.ran(t, took)
 	p.committed(t, took)
+	t.ahead.follow(lanes[0])
 	for _, found := range probes {
 		p.probed(ctx, conn, found.lane, found.eventType)
 	}

@@ -30,6 +30,7 @@ type turn struct {
 
 	commits   []int // how many of plans each gathered commit completes
 	committed int   // how many of plans are committed
+	ahead     *ahead
 
 	isolation pgx.TxIsoLevel // "": read committed
 }
@@ -112,6 +113,7 @@ func (t *turn) run(ctx context.Context) (err error) {
 		return err
 	}
 	t.reset()
+	t.ahead = t.readOn(ctx)
 	return t.flush(ctx)
 }
 
