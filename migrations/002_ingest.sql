@@ -51,8 +51,9 @@ select {{.schema}}.open_segment();
 -- outcomes has one letter an event: s stored, d duplicate, c conflict (a
 -- duplicate whose aggregate, type or payload differs from what is stored).
 -- lanes are the lanes that got events, or null. Other processes hear of them by
--- NOTIFY, unless the server's queue of notifications fills up because of some
--- listener that does not read: the sweep finds them then, and storing goes on.
+-- NOTIFY, with the number of the process that stored them in front, unless the
+-- server's queue of notifications fills up because of some listener that does
+-- not read: the sweep finds them then, and storing goes on.
 --
 -- Locks: the gate of segments (shared), then the batch's `aggregates` rows in
 -- the order of names. It waits for no lane. process_id is the process that
@@ -171,7 +172,8 @@ begin
 
 	if cardinality(lanes) > 0 and pg_notification_queue_usage() < 0.5 then
 		wake := array_to_string(lanes, ',');
-		perform pg_notify({{.channel}}, case when length(wake) < 7900 then wake else '*' end);
+		perform pg_notify({{.channel}},
+			concat(process_id || ':', case when length(wake) < 7900 then wake else '*' end));
 	end if;
 end $$;
 

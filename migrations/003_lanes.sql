@@ -5,7 +5,10 @@
 -- fetches it by payload() when its turn comes. traced says that the last transaction that locked the lane's row ended
 -- without writing to it: a process died there, or a run was given up. (Of a row
 -- that was locked and then written by one transaction, xmax is that of xmin.)
-create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer)
+--
+-- With a position, the events after it are read instead of those after the cursor:
+-- whoever runs a lane reads on while what it knows of it runs.
+create function {{.schema}}.load(lane_ids bigint[], per_lane integer, large integer, after bigint default null)
 returns table (
 	lane_id bigint, aggregate_id text, cursor bigint, version integer, generation integer,
 	runnable boolean, attempts integer, crashes integer, traced boolean, parked boolean, replayed_to bigint, careful_to bigint,
@@ -30,7 +33,7 @@ begin
 	) l
 	left join lateral (
 		select * from {{.schema}}.inbox i
-		where i.lane_id = l.lane_id and i.segment >= l.segment and i.position > l.cursor
+		where i.lane_id = l.lane_id and i.segment >= l.segment and i.position > coalesce(after, l.cursor)
 		order by i.position
 		limit per_lane
 	) e on true;
@@ -108,9 +111,11 @@ end $$;
 -- the cursor and the ledger, in the transaction of their effects. Lanes that
 -- were backing off (unpark) go back into the sweep's reach in the same
 -- transaction: a parked lane is never ready. Advisory locks that a handler took
--- for its session are released.
+-- for its session are released. Without flush, the commit does not wait for the
+-- disk: another transaction of the same session, which does, follows at once.
 create function {{.schema}}.advance(
-	process integer, lane_ids bigint[], firsts bigint[], lasts bigint[], segments integer[], unpark bigint[])
+	process integer, lane_ids bigint[], firsts bigint[], lasts bigint[], segments integer[], unpark bigint[],
+	flush boolean)
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
@@ -118,6 +123,9 @@ declare
 	advanced integer;
 begin
 	perform {{.schema}}.in_turn(), pg_advisory_unlock_all();
+	if not flush then
+		perform set_config('synchronous_commit', 'off', true);
+	end if;
 	with moved as (
 		update {{.schema}}.lanes l
 		set cursor = lasts[array_position(lane_ids, l.lane_id)],

@@ -215,7 +215,7 @@ func (p *Processor) succeeded(t *turn) (probes []probe) {
 		}
 		if counting {
 			for i := range plan.n {
-				p.breaker.succeeded(plan.lane.events[i].Type)
+				p.breaker.succeeded(plan.lane.events[plan.from+i].Type)
 			}
 		}
 	}

@@ -23,6 +23,12 @@ type Config struct {
 	// handlers are quick and there is a backlog; 1 is a transaction a lane.
 	// Default 16; it is 1 when Batch is 1.
 	Group int
+	// FlushEach has each transaction wait until it is flushed to disk before the
+	// next one of its lane begins. Otherwise queued handlers of a lane with a long
+	// queue run in several transactions that are flushed together: others may
+	// then see an effect some milliseconds before it would survive a crash of
+	// the server, after which it is made again.
+	FlushEach bool
 	// HandlerTimeout is the longest that one call of a handler, or one
 	// statement of it, may take. Default 30 s.
 	HandlerTimeout time.Duration

@@ -115,7 +115,7 @@ func (h *hooks) ran(t *turn, took time.Duration) {
 		return
 	}
 	for _, plan := range t.plans {
-		run := Run{Events: plan.lane.messages(0, plan.n), Took: took}
+		run := Run{Events: plan.lane.messages(plan.from, plan.n), Took: took}
 		tell(h, h.succeeded, func(hook SucceededHook) { hook.Succeeded(run) })
 	}
 }

@@ -51,11 +51,18 @@ func (w waker) HandleBacklog(context.Context, string, *pgx.Conn) error {
 }
 
 func (w waker) HandleNotification(_ context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
-	if n.Payload == "*" {
+	from, names, known := strings.Cut(n.Payload, ":")
+	if !known {
+		names = n.Payload
+	}
+	switch {
+	case known && from == strconv.Itoa(int(w.p.id.Load())) && w.p.told.Load():
+		return nil // whoever stored them in this process said so at once
+	case names == "*":
 		w.p.sweeper.soon()
 		return nil
 	}
-	lanes, err := parseLanes(n.Payload)
+	lanes, err := parseLanes(names)
 	w.p.sched.wake(w.p.mine(lanes), false)
 	return err
 }

@@ -27,24 +27,7 @@ func (p *Processor) load(ctx context.Context, conn *pgx.Conn, lanes []*lane) err
 		l.events, l.more, l.loaded, l.runnable = nil, false, true, false
 	}
 	perLane := p.readAhead(len(lanes))
-	rows, err := conn.Query(ctx, p.sql.load, ids, perLane, largePayload)
-	if err != nil {
-		return fmt.Errorf("load %d lanes: %w", len(lanes), err)
-	}
-	var r row
-	dest := r.dest()
-	for rows.Next() {
-		r.reset()
-		if err := rows.Scan(dest...); err != nil {
-			rows.Close()
-			return fmt.Errorf("load %d lanes: %w", len(lanes), err)
-		}
-		if err := r.into(byID[r.laneID], perLane); err != nil {
-			rows.Close()
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
+	if err := p.read(ctx, conn, ids, nil, func(r *row) error { return r.into(byID[r.laneID], perLane) }); err != nil {
 		return fmt.Errorf("load %d lanes: %w", len(lanes), err)
 	}
 	for _, l := range lanes {
@@ -52,6 +35,27 @@ func (p *Processor) load(ctx context.Context, conn *pgx.Conn, lanes []*lane) err
 		l.seen = true
 	}
 	return nil
+}
+
+// read reads lanes and their next events, or those after a position, row by row.
+func (p *Processor) read(ctx context.Context, conn *pgx.Conn, ids []int64, after *int64, take func(*row) error) error {
+	rows, err := conn.Query(ctx, p.sql.load, ids, p.readAhead(len(ids)), largePayload, after)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var r row
+	dest := r.dest()
+	for rows.Next() {
+		r.reset()
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		if err := take(&r); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // readAhead is how many events of a lane are read at once: for a few lanes more

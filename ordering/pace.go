@@ -2,6 +2,7 @@ package ordering
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,11 +19,38 @@ const (
 // own; it is counted down with each turn that was not slow.
 const aloneTurns = 32
 
+// fewEvents is how many events of a lane share a transaction with other lanes
+// while nobody knows how long their type takes.
+const fewEvents = 4
+
 // pace knows how long turns typically take. What is slow depends on it: on a
 // busy machine all turns are long, and that is no lane's fault.
 type pace struct {
 	mu      sync.Mutex
 	typical time.Duration
+
+	quick map[string]*atomic.Bool // by event type: a turn of it was not slow
+}
+
+func newPace(types []string) *pace {
+	p := &pace{quick: make(map[string]*atomic.Bool, len(types))}
+	for _, t := range types {
+		p.quick[t] = &atomic.Bool{}
+	}
+	return p
+}
+
+// known reports whether the type ran in a turn that was not slow.
+func (p *pace) known(eventType string) bool {
+	q := p.quick[eventType]
+	return q == nil || q.Load()
+}
+
+// ran takes note of an event of the type in a turn that was not slow.
+func (p *pace) ran(eventType string) {
+	if q := p.quick[eventType]; q != nil && !q.Load() {
+		q.Store(true)
+	}
 }
 
 // slow takes note of a turn and reports whether it was slow.

@@ -22,7 +22,7 @@ func (t *turn) flush(ctx context.Context) error {
 	deadline := t.p.cfg.Lease + time.Duration(len(owners))*t.p.longest
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	results := t.conn.SendBatch(limited, batch)
+	results, commits := t.conn.SendBatch(limited, batch), t.commits
 	for i, q := range batch.QueuedQueries {
 		var err error
 		if q.Fn != nil {
@@ -30,8 +30,12 @@ func (t *turn) flush(ctx context.Context) error {
 		} else {
 			var tag pgconn.CommandTag
 			tag, err = results.Exec()
-			if err == nil && q.SQL == "commit" && tag.String() != "COMMIT" {
+			switch {
+			case err != nil || q.SQL != "commit":
+			case tag.String() != "COMMIT":
 				err = errSwallowed // a failed transaction answers a commit with a rollback
+			case len(commits) > 0:
+				t.committed, commits = commits[0], commits[1:]
 			}
 		}
 		if err != nil {

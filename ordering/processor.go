@@ -29,7 +29,7 @@ type Processor struct {
 	sched    *scheduler
 	sweeper  *sweeper
 	outage   *outage
-	pace     pace
+	pace     *pace
 	breaker  *breaker
 	types    []string // that have a handler here
 	quiet    *quiet
@@ -40,6 +40,7 @@ type Processor struct {
 	beatNow  chan struct{} // a heartbeat is wanted at once
 	suspect  sync.Mutex    // held while the one suspect of a crash runs
 	share    atomic.Pointer[share]
+	told     atomic.Bool // somebody calls Wake
 	count    counters
 
 	hard  context.Context // ends what runs
@@ -108,6 +109,7 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 		quiet:   &quiet{log: cfg.Log, said: map[string]int{}},
 		breaker: newBreaker(cfg.Breaker.Lanes),
 		types:   reg.Types(),
+		pace:    newPace(reg.Types()),
 		beatNow: make(chan struct{}, 1),
 		workers: make(map[*worker]struct{}),
 	}
@@ -143,7 +145,10 @@ func (p *Processor) ProcessID() int32 { return p.id.Load() }
 
 // Wake has lanes run that just got events, as inbox.OnStored reports them. It is
 // a short cut past NOTIFY, and never needed for correctness.
-func (p *Processor) Wake(lanes []int64) { p.sched.wake(p.mine(lanes), false) }
+func (p *Processor) Wake(lanes []int64) {
+	p.told.Store(true)
+	p.sched.wake(p.mine(lanes), false)
+}
 
 // Stats answers what was done so far.
 func (p *Processor) Stats() Stats {

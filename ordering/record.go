@@ -86,7 +86,7 @@ func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 		v = verdict{pause: true}
 	}
 	t := p.newTurn(nil, conn, []*lane{l})
-	t.begin()
+	t.begin(0)
 	p.gatherFailure(t, l, f, v)
 	t.gather(owner{index: -1}, "commit")
 	t.reset()

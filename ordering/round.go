@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,25 +101,52 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 		if errors.Is(err, errGone) {
 			return nil
 		}
+		t.ahead.drop()
+		p.keep(t, conn, err, time.Since(started))
 		return p.failed(ctx, conn, lanes, err)
 	}
 	probes, took := p.succeeded(t), time.Since(started)
 	p.hooks.ran(t, took)
 	p.committed(t, took)
+	t.ahead.follow(lanes[0])
 	for _, found := range probes {
 		p.probed(ctx, conn, found.lane, found.eventType)
 	}
 	return nil
 }
 
+// keep takes note of what a chain had committed before it failed. A server that is
+// gone may have lost it: the lane is read again then.
+func (p *Processor) keep(t *turn, conn *pgx.Conn, err error, took time.Duration) {
+	if t.committed == 0 || conn.IsClosed() {
+		return
+	}
+	t.plans = t.plans[:t.committed]
+	t.commits = t.commits[:slices.Index(t.commits, t.committed)+1]
+	p.succeeded(t)
+	p.hooks.ran(t, took)
+	p.committed(t, took)
+	var cause *turnError
+	if errors.As(err, &cause) && cause.owner.index >= 0 {
+		for _, plan := range t.plans {
+			cause.owner.index -= plan.n
+		}
+	}
+}
+
 // committed takes note of a turn's success.
 func (p *Processor) committed(t *turn, took time.Duration) {
 	p.outage.over()
-	slow := p.pace.slow(took)
+	slow := p.pace.slow(took / time.Duration(max(1, len(t.commits))))
 	for _, plan := range t.plans {
 		p.count.processed.Add(int64(plan.n))
 		if plan.lane.swept {
 			p.count.swept.Add(int64(plan.n))
+		}
+		if !slow {
+			for i := range plan.n {
+				p.pace.ran(plan.lane.events[i].Type)
+			}
 		}
 		plan.lane.done(plan.n)
 		plan.lane.clashes = 0
@@ -134,7 +162,7 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 			plan.lane.alone = max(plan.lane.alone, 1)
 		}
 	}
-	p.count.turns.Add(1)
+	p.count.turns.Add(int64(len(t.commits)))
 }
 
 // failed sees to a turn that failed. Nothing of it was committed, and no lane

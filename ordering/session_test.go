@@ -99,7 +99,7 @@ func (c *session) advance(l loaded, n int64) error {
 		unpark = append(unpark, l.lane)
 	}
 	return c.try(`select inboxd.advance($1, array[$2::bigint], array[$3::bigint + 1], array[$3::bigint + $4],
-		array(select segment from inboxd.inbox where lane_id = $2 and position = $3::bigint + $4), $5)`, c.id, l.lane, l.cursor, n, unpark)
+		array(select segment from inboxd.inbox where lane_id = $2 and position = $3::bigint + $4), $5, true)`, c.id, l.lane, l.cursor, n, unpark)
 }
 
 // beginCareful counts an attempt beforehand and answers the lane as it is then.

@@ -21,10 +21,10 @@ const (
 	loadSQL = `select lane_id, aggregate_id, cursor, version, generation, runnable, attempts, crashes, traced, parked, replayed_to, careful_to,
 	position, segment, event_id, event_type, sequence, occurred_at, received_at,
 	source_topic, source_partition, source_offset, headers, payload
-from {schema}.load($1, $2, $3)`
+from {schema}.load($1, $2, $3, $4)`
 
 	claimSQL   = `select {schema}.claim($1, $2, $3, $4, $5, $6, $7)`
-	advanceSQL = `select {schema}.advance($1, $2, $3, $4, $5, $6)`
+	advanceSQL = `select {schema}.advance($1, $2, $3, $4, $5, $6, $7)`
 	failSQL    = `select {schema}.fail($1, $2, $3, $4, $5, $6, $7, $8::jsonb)`
 	skipSQL    = `select {schema}.skip($1, $2, $3, $4, $5)`
 

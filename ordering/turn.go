@@ -13,9 +13,9 @@ import (
 	"github.com/inboxd/inboxd/internal/fault"
 )
 
-// turn is one transaction that runs events of one or several lanes. Statements
-// are gathered and sent together: a turn of queued handlers goes to the server
-// in one piece, from begin to commit.
+// turn is one transaction that runs events of one or several lanes, or a chain of
+// transactions that run one lane. Statements are gathered and sent together: a
+// turn of queued handlers goes to the server in one piece, from begin to commit.
 type turn struct {
 	p     *Processor
 	w     *worker
@@ -27,6 +27,10 @@ type turn struct {
 	settings settings
 	owners   []owner // whose each gathered statement is
 	open     bool    // a transaction is open on the server
+
+	commits   []int // how many of plans each gathered commit completes
+	committed int   // how many of plans are committed
+	ahead     *ahead
 
 	isolation pgx.TxIsoLevel // "": read committed
 }
@@ -58,10 +62,10 @@ func (p *Processor) apart(l *lane) bool {
 	return entry != nil && entry.OwnTransaction
 }
 
-// plan is what a turn does for one lane: its first n events.
+// plan is what a transaction does for one lane: n of its events from one on.
 type plan struct {
-	lane *lane
-	n    int
+	lane    *lane
+	from, n int
 }
 
 // owner says which event a statement belongs to.
@@ -94,15 +98,15 @@ func (t *turn) run(ctx context.Context) (err error) {
 			t.rollback()
 		}
 	}()
-	t.begin()
+	t.begin(0)
 	started := time.Now()
 	for _, l := range t.lanes {
-		n, err := t.runLane(ctx, l)
+		n, err := t.runLane(ctx, l, 0)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			t.plans = append(t.plans, plan{l, n})
+			t.plans = append(t.plans, plan{l, 0, n})
 		}
 		if t.open && time.Since(started) > longTurn {
 			break // what is done is committed before others have to wait
@@ -114,18 +118,23 @@ func (t *turn) run(ctx context.Context) (err error) {
 		}
 		return nil
 	}
-	t.advance()
+	t.advance(t.plans)
+	if err := t.chain(ctx); err != nil {
+		return err
+	}
+	t.reset()
+	t.ahead = t.readOn(ctx)
 	return t.flush(ctx)
 }
 
-// begin gathers the start of the transaction: lanes are locked before anything
-// else is done.
-func (t *turn) begin() {
+// begin gathers the start of a transaction: lanes are locked before anything
+// else is done. from is how many of their events the turn has run by then.
+func (t *turn) begin(from int) {
 	ids := make([]int64, len(t.lanes))
 	cursors := make([]int64, len(t.lanes))
 	versions := make([]int32, len(t.lanes))
 	for i, l := range t.lanes {
-		ids[i], cursors[i], versions[i] = l.id, l.cursor, l.version
+		ids[i], cursors[i], versions[i] = l.id, l.cursor+int64(from), l.version
 	}
 	limit := t.p.limits(t.lanes)
 	t.gather(owner{index: -1}, beginSQL[t.isolation])
@@ -160,28 +169,32 @@ func (p *Processor) limits(lanes []*lane) limits {
 	return l
 }
 
-// runLane runs or gathers the lane's next events and answers how many.
-func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
-	n := min(len(l.events), t.p.cfg.Batch)
+// runLane runs or gathers a transaction's events of the lane, from one of them on,
+// and answers how many.
+func (t *turn) runLane(ctx context.Context, l *lane, from int) (int, error) {
+	end := min(len(l.events), from+t.p.cfg.Batch)
 	if l.singles > 0 || t.p.apart(l) {
-		n = 1
+		end = 1
 	}
 	if l.failed != nil {
-		n = min(n, int(l.failed.position-l.cursor)-1)
+		end = min(end, int(l.failed.position-l.cursor)-1)
 	}
-	n, err := t.p.fetch(ctx, t.conn, l, n)
+	end, err := t.p.fetch(ctx, t.conn, l, end)
 	if err != nil {
 		return 0, &turnError{owner: owner{l, -1}, err: err}
 	}
-	for i := 0; i < n; {
+	for i := from; i < end; {
 		entry := t.p.entries[l.events[i].Type]
 		if i > 0 && (t.p.breaker.isOpen(l.events[i].Type) || entry != nil && (entry.Isolation != t.isolation || entry.OwnTransaction)) {
-			return i, nil // it waits, or has a turn of its own
+			return i - from, nil // it waits, or has a turn of its own
+		}
+		if i-from >= fewEvents && len(t.lanes) > 1 && !t.p.pace.known(l.events[i].Type) {
+			return i - from, nil
 		}
 		switch {
 		case entry == nil:
 			l.fail(l.events[i].Position, fmt.Errorf("%w %q", ErrNoHandler, l.events[i].Type))
-			return i, nil
+			return i - from, nil
 		case entry.Form == handlers.Ignored:
 			i++
 		case entry.Form == handlers.Queued:
@@ -189,13 +202,13 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 				return 0, err
 			} else if err != nil {
 				l.fail(l.events[i].Position, err)
-				return i, nil
+				return i - from, nil
 			}
 			i++
 		default:
 			count := 1
 			if entry.Form == handlers.Batched {
-				count = t.p.sameEntry(l.events[i:n], entry)
+				count = t.p.sameEntry(l.events[i:end], entry)
 			}
 			if err := t.call(ctx, entry, l, i, count); err != nil {
 				return 0, err
@@ -203,7 +216,7 @@ func (t *turn) runLane(ctx context.Context, l *lane) (int, error) {
 			i += count
 		}
 	}
-	return n, nil
+	return end - from, nil
 }
 
 // sameEntry counts the first events that one call of a batched handler may have.
@@ -317,23 +330,23 @@ func (l *lane) messages(i, count int) []*handlers.Message {
 	return messages
 }
 
-// advance gathers the end of the transaction.
-func (t *turn) advance() {
-	k := len(t.plans)
+// advance gathers the end of a transaction, which completes the plans.
+func (t *turn) advance(plans []plan) {
+	k := len(plans)
 	ids, firsts, lasts := make([]int64, k), make([]int64, k), make([]int64, k)
 	segments := make([]int32, k)
 	unpark := []int64{}
-	for i, p := range t.plans {
-		last := &p.lane.events[p.n-1]
-		ids[i], firsts[i], lasts[i], segments[i] = p.lane.id, p.lane.cursor+1, last.Position, last.segment
-		if p.lane.parked {
+	for i, p := range plans {
+		last := &p.lane.events[p.from+p.n-1]
+		ids[i], firsts[i], lasts[i], segments[i] = p.lane.id, p.lane.cursor+int64(p.from)+1, last.Position, last.segment
+		if p.lane.parked && p.from == 0 {
 			unpark = append(unpark, p.lane.id)
 		}
 		if p.lane.crashes > 0 {
 			t.gather(owner{p.lane, -1}, t.p.sql.endCareful, nil, p.lane.id, p.lane.cursor)
 		}
 	}
-	t.gather(owner{index: -1}, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark)
+	t.gather(owner{index: -1}, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark, true)
 	t.gather(owner{index: -1}, "commit")
-	t.reset()
+	t.commits = append(t.commits, len(t.plans))
 }

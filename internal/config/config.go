@@ -109,6 +109,9 @@ type Lanes struct {
 	// Batch is how many events of one lane share a transaction at most; 1: a
 	// transaction for each event. Default: 16.
 	Batch int `koanf:"batch"`
+	// FlushEach has each transaction of a lane wait for the disk before the next
+	// one begins; otherwise queued ones are flushed together. Default: false.
+	FlushEach bool `koanf:"flush_each"`
 	// Order is position; sequence is known, and refused by this version.
 	// Default: position.
 	Order string `koanf:"order"`

@@ -195,7 +195,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 		"kafka.format": "raw", "kafka.fields.event_id": "key,$.a[0].b", "kafka.fields.aggregate_id": "header:a",
 		"kafka.fields.event_type": "header:t", "kafka.fields.sequence": "header:s", "kafka.fields.occurred_at": "$.at",
 		"kafka.tombstones": "event", "kafka.start": "2026-01-31T12:00:00Z", "lanes.workers": "1", "lanes.batch": "2",
-		"lanes.order": "position", "lanes.handler_timeout": "1s", "lanes.lease": "2s", "lanes.drain": "3s",
+		"lanes.flush_each": "true", "lanes.order": "position", "lanes.handler_timeout": "1s", "lanes.lease": "2s", "lanes.drain": "3s",
 		"lanes.retry.multiplier": "1.5", "lanes.retry.jitter": "0", "lanes.retry.permanent": "23,22012", "lanes.retry.transient": "42501",
 		"lanes.breaker.lanes": "7", "lanes.breaker.probe": "8s", "lanes.breaker.max": "9s",
 		"lanes.retry.initial": "4ms", "lanes.retry.max": "5m", "lanes.retry.attempts": "6",
@@ -228,7 +228,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 		Tombstones: "event", Start: "2026-01-31T12:00:00Z",
 	}
 	want.Lanes = config.Lanes{
-		Workers: 1, Batch: 2, Order: "position", HandlerTimeout: time.Second, Lease: 2 * time.Second, Drain: 3 * time.Second,
+		Workers: 1, Batch: 2, FlushEach: true, Order: "position", HandlerTimeout: time.Second, Lease: 2 * time.Second, Drain: 3 * time.Second,
 		Retry: config.Retry{
 			Initial: 4 * time.Millisecond, Max: 5 * time.Minute, Multiplier: 1.5, Attempts: 6,
 			Permanent: []string{"23", "22012"}, Transient: []string{"42501"},

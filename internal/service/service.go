@@ -111,7 +111,7 @@ func (s *Service) lanes(o Options) ordering.Config {
 		drain = -1
 	}
 	return ordering.Config{
-		Schema: s.cfg.Database.Schema, Workers: workers, Batch: l.Batch,
+		Schema: s.cfg.Database.Schema, Workers: workers, Batch: l.Batch, FlushEach: l.FlushEach,
 		HandlerTimeout: l.HandlerTimeout, Lease: l.Lease, Drain: drain,
 		Retry: retry(l.Retry), Policies: policies(s.cfg.Handlers), Breaker: breaker(l.Breaker),
 		UntilIdle: o.UntilIdle, Log: s.log, Connect: connect(s.cfg.Database.DirectURL),
