@@ -39,46 +39,49 @@ type CanaryError struct {
 	Lanes []Change
 }
 
-// Error says which failed, and how.
+// maxTrials is how many lanes the words of a CanaryError name.
+const maxTrials = 20
+
+// Error says how many failed or did not run, and on a line each which, and how.
 func (e *CanaryError) Error() string {
-	var failed, open []string
-	tried := 0
+	var lines []string
+	var tried, failed, open int
 	for _, c := range e.Lanes {
-		switch {
-		case c.Trial == nil:
+		if c.Trial == nil {
 			continue
-		case c.Trial.Outcome == TrialFailed && c.Trial.Error != nil:
-			failed = append(failed, c.AggregateID+" ("+shorten(firstLine(c.Trial.Error.Message), 200)+")")
-		case c.Trial.Outcome == TrialFailed:
-			failed = append(failed, c.AggregateID)
-		case c.Trial.Outcome == TrialOpen:
-			open = append(open, c.AggregateID)
 		}
 		tried++
+		switch {
+		case c.Trial.Outcome == TrialFailed && c.Trial.Error != nil:
+			failed++
+			lines = append(lines, fmt.Sprintf("%q: %s", c.AggregateID, shorten(firstLine(c.Trial.Error.Message), 200)))
+		case c.Trial.Outcome == TrialFailed:
+			failed++
+			lines = append(lines, fmt.Sprintf("%q is paused", c.AggregateID))
+		case c.Trial.Outcome == TrialOpen:
+			open++
+			lines = append(lines, fmt.Sprintf("%q has not run", c.AggregateID))
+		}
 	}
 	if tried == 0 {
 		return "none of the lanes that were to be retried first could be"
 	}
-	words := "of " + count(int64(tried), "lane", "lanes") + " that " + agree(tried, "was", "were") + " retried first"
 	var said []string
-	if len(failed) > 0 {
-		said = append(said, fmt.Sprintf("%d failed again: %s", len(failed), strings.Join(failed, ", ")))
+	if failed > 0 {
+		said = append(said, fmt.Sprintf("%d failed again", failed))
 	}
-	if len(open) > 0 {
-		said = append(said, fmt.Sprintf("%d had not run within %s: %s", len(open), e.Waited, strings.Join(open, ", ")))
+	if open > 0 {
+		said = append(said, fmt.Sprintf("%d had not run within %s", open, e.Waited))
 	}
-	return words + " " + strings.Join(said, "; ") + ". The others were left alone"
+	if more := len(lines) - maxTrials; more > 0 {
+		lines = append(lines[:maxTrials], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("of %s retried first, %s; the others were left alone:\n  %s",
+		count(int64(tried), "lane", "lanes"), strings.Join(said, " and "), strings.Join(lines, "\n  "))
 }
 
 // Is makes errors.Is(err, ErrRefused) true.
 func (e *CanaryError) Is(target error) bool { return target == ErrRefused }
-
-func agree(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
 
 const (
 	defaultCanaryWait = time.Minute

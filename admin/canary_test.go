@@ -82,7 +82,7 @@ func TestACanaryThatFailsStopsTheRest(t *testing.T) {
 	if !errors.As(err, &canary) || !errors.Is(err, admin.ErrRefused) {
 		t.Fatal(err)
 	}
-	equal(t, err, "of 3 lanes that were retried first 1 failed again: order-1 (no account 17). The others were left alone")
+	equal(t, err, "of 3 lanes retried first, 1 failed again; the others were left alone:\n  \"order-1\": no account 17")
 	equal(t, seen, map[admin.Status]int{admin.Done: 3})
 	for _, c := range canary.Lanes {
 		if failed := c.AggregateID == "order-1"; (c.Trial.Outcome == admin.TrialFailed) != failed || (c.Trial.Error != nil) != failed {
@@ -98,7 +98,7 @@ func TestCanariesThatNobodyRuns(t *testing.T) {
 	s := releasable(t)
 	b := admin.Bulk{Action: admin.Retry, By: ada, Canary: 2, CanaryWait: 50 * time.Millisecond}
 	_, err := tally(t.Context(), s, b, nil)
-	equal(t, err, "of 2 lanes that were retried first 2 had not run within 50ms: order-0, order-1. The others were left alone")
+	equal(t, err, "of 2 lanes retried first, 2 had not run within 50ms; the others were left alone:\n  \"order-0\" has not run\n  \"order-1\" has not run")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	b.CanaryWait = time.Hour

@@ -137,46 +137,6 @@ func (a *Admin) eachOfLane(ctx context.Context, f EventFilter, yield func(Event,
 	}
 }
 
-// By the primary key, backwards.
-const newestSegmentsSQL = `select segment from {schema}.segments order by segment desc`
-
-// eachNewest searches one segment after the other, from the newest on, each in
-// one statement: no index has this order, so that each page would search the
-// segment again.
-func (a *Admin) eachNewest(ctx context.Context, f EventFilter, yield func(Event, error) bool) error {
-	rows, err := a.db.Query(ctx, a.in(newestSegmentsSQL))
-	if err != nil {
-		return fmt.Errorf("list events: %w", err)
-	}
-	segments, err := pgx.CollectRows(rows, pgx.RowTo[int32])
-	if err != nil {
-		return fmt.Errorf("list events: %w", err)
-	}
-	left := f.Limit
-	for _, segment := range segments {
-		q := f.conditions(0)
-		q.and("i.segment = " + q.arg(segment))
-		n := 0
-		err := a.eachEvent(ctx, q,
-			"i.received_at desc, i.lane_id desc, i.position desc",
-			"picked.received_at desc, picked.lane_id desc, picked.position desc", left,
-			func(e Event, err error) bool {
-				n++
-				return yield(e, err)
-			})
-		if err != nil {
-			return err
-		}
-		if f.Limit == 0 {
-			continue
-		}
-		if left -= n; left == 0 {
-			return nil
-		}
-	}
-	return nil
-}
-
 // eachEvent picks events and then looks at each of them through the view. The
 // error is errEnough when yield wanted no more.
 func (a *Admin) eachEvent(ctx context.Context, q *query, order, again string, limit int, yield func(Event, error) bool) error {
@@ -213,7 +173,8 @@ order by ` + again
 	return err
 }
 
-// CountEvents answers how many events the filter means; Limit does not count.
+// CountEvents answers how many events the filter means. It counts up to Limit of
+// them if that is not 0: of all aggregates, counting reads the inbox.
 func (a *Admin) CountEvents(ctx context.Context, f EventFilter) (int, error) {
 	if err := f.validate(); err != nil {
 		return 0, err
@@ -227,7 +188,11 @@ func (a *Admin) CountEvents(ctx context.Context, f EventFilter) (int, error) {
 	}
 	q := f.conditions(lane)
 	var n int
-	sql := `select count(*) from {schema}.inbox i where ` + strings.Join(q.where, " and ")
+	sql := `select count(*) from (
+	select from {schema}.inbox i
+	where ` + strings.Join(q.where, " and ") + `
+	limit nullif(` + q.arg(f.Limit) + `::bigint, 0)
+) x`
 	if err := a.db.QueryRow(ctx, a.in(sql), q.args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count events: %w", err)
 	}

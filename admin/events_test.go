@@ -74,6 +74,32 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestNewestOfALongSegment: the newest events are found wherever they stand,
+// although the search begins at the end.
+func TestNewestOfALongSegment(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 1, "a")
+	const many = 80_000
+	s.exec(`insert into inboxd.inbox (lane_id, position, received_at, occurred_at, segment, event_id, aggregate_id, event_type, payload)
+select 1, 1 + g, case when g = 10 or g = 1000 then now() else now() - interval '1 hour' - abs(g - 70000) * interval '1 ms' end, now(), 1,
+	'e' || g, 'a', case when g % 20000 = 0 then 'Rare' else 'Paid' end, convert_to(repeat('x', 100), 'utf8')
+from generate_series(1, $1::integer) g`, many)
+	if pages := one[int64](s, `select pg_relation_size('inboxd.inbox_1') / 8192`); pages < 1500 {
+		t.Fatalf("the segment has %d pages only", pages)
+	}
+	equal(t, strings.Join(s.events(admin.EventFilter{Limit: 5}), " "), "e1000 e10 a/Paid-1 e70000 e70001")
+	equal(t, strings.Join(s.events(admin.EventFilter{Limit: 3, Type: "Rare"}), " "), "e80000 e60000 e40000")
+	equal(t, len(s.events(admin.EventFilter{Limit: many + 5})), many+1)
+
+	// Counting ends where it was told to.
+	for limit, want := range map[int]int{0: many + 1, 10: 10, many + 9: many + 1} {
+		n, err := s.CountEvents(t.Context(), admin.EventFilter{Limit: limit})
+		must(t, err)
+		equal(t, n, want)
+	}
+}
+
 func TestEventsOfALongLane(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

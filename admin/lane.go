@@ -76,6 +76,9 @@ type Head struct {
 	EventType  string    `json:"event_type"`
 	Position   int64     `json:"position"`
 	ReceivedAt time.Time `json:"received_at"`
+	// EditedAt is when an operator put another payload in the place of its own;
+	// nil: nobody did.
+	EditedAt *time.Time `json:"edited_at"`
 }
 
 // Failure is an error of an event. Failures of one cause have one fingerprint.
@@ -105,6 +108,8 @@ const (
 	greatest(a.last_position - l.cursor, 0), l.attempts + l.crashes,
 	case when l.state = 'backoff' then l.next_attempt_at end,
 	h.event_id, h.event_type, h.position, h.received_at,
+	case when l.edited_to >= h.position then
+		(select e.at from {schema}.edits e where e.lane_id = l.lane_id and e.position = h.position) end,
 	l.error_message, l.error_fingerprint, l.error_at, l.paused_by, l.paused_reason, l.paused_type`
 
 	laneTablesSQL = `{schema}.lanes l
@@ -142,6 +147,7 @@ func scanLane(row pgx.Row) (Lane, error) {
 		id, eventType *string
 		position      *int64
 		received      *time.Time
+		edited        *time.Time
 	}
 	var failure struct {
 		message, fingerprint *string
@@ -149,14 +155,15 @@ func scanLane(row pgx.Row) (Lane, error) {
 	}
 	err := row.Scan(&l.id, &l.cursor, &l.version, &l.generation, &l.replayedTo, &l.stored, &l.held, &l.AsOf, &l.AggregateID,
 		&l.State, &l.Pending, &l.Attempts, &l.NextAttemptAt,
-		&head.id, &head.eventType, &head.position, &head.received,
+		&head.id, &head.eventType, &head.position, &head.received, &head.edited,
 		&failure.message, &failure.fingerprint, &failure.at, &l.PausedBy, &l.PausedReason, &l.PausedType)
 	if err != nil {
 		return Lane{}, err
 	}
 	l.AsOf, l.NextAttemptAt = l.AsOf.UTC(), utc(l.NextAttemptAt)
 	if head.id != nil {
-		l.Head = &Head{EventID: *head.id, EventType: *head.eventType, Position: *head.position, ReceivedAt: head.received.UTC()}
+		l.Head = &Head{EventID: *head.id, EventType: *head.eventType, Position: *head.position,
+			ReceivedAt: head.received.UTC(), EditedAt: utc(head.edited)}
 	}
 	if failure.message != nil {
 		l.Error = &Failure{Message: *failure.message}

@@ -163,10 +163,10 @@ func TestLaneJSON(t *testing.T) {
 	s.exec(`update inboxd.inbox set received_at = $1`, at)
 	for name, want := range map[string]string{
 		"stuck": `{"aggregate_id":"stuck","state":"stuck","pending":3,"attempts":10,"next_attempt_at":null,"since":"2026-01-31T12:00:00.0005Z",` +
-			`"head":{"event_id":"stuck/Paid-1","event_type":"Paid","position":1,"received_at":"2026-01-31T12:00:00.0005Z"},` +
+			`"head":{"event_id":"stuck/Paid-1","event_type":"Paid","position":1,"received_at":"2026-01-31T12:00:00.0005Z","edited_at":null},` +
 			`"error":{"message":"no account","fingerprint":"f2","at":"2026-01-31T12:00:00.0005Z"},"paused_by":null,"paused_reason":null}`,
 		"ready": `{"aggregate_id":"ready","state":"ready","pending":3,"attempts":0,"next_attempt_at":null,"since":"2026-01-31T12:00:00.0005Z",` +
-			`"head":{"event_id":"ready/Paid-1","event_type":"Paid","position":1,"received_at":"2026-01-31T12:00:00.0005Z"},` +
+			`"head":{"event_id":"ready/Paid-1","event_type":"Paid","position":1,"received_at":"2026-01-31T12:00:00.0005Z","edited_at":null},` +
 			`"error":null,"paused_by":null,"paused_reason":null}`,
 		"idle": `{"aggregate_id":"idle","state":"idle","pending":0,"attempts":0,"next_attempt_at":null,"since":null,"head":null,"error":null,"paused_by":null,"paused_reason":null}`,
 	} {

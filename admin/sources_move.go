@@ -27,7 +27,7 @@ values (session_user || coalesce('/' || nullif($1, ''), ''), 'reset', nullif($2,
 
 	// By the primary key. What was wrong with the old offset is over.
 	movedSQL = `update {schema}.sources s
-set position = m."to", committed = m."to", state = 'left', member = null, process = null, error_message = null, error_at = null
+set topic_id = null, position = m."to", committed = m."to", state = 'left', member = null, process = null, error_message = null, error_at = null
 from jsonb_to_recordset($3::jsonb) m(partition integer, "to" bigint)
 where s.consumer_group = $1 and s.topic = $2 and s.partition = m.partition`
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/inboxd/inboxd/admin"
 )
@@ -80,11 +81,15 @@ func TestDedupWindow(t *testing.T) {
 		t.Error("nothing was forgotten yet")
 	}
 	s.exec(`select inboxd.open_segment()`)
+	s.exec(`select inboxd.open_segment()`)
 	s.exec(`drop table inboxd.inbox_1, inboxd.runs_1`)
 	s.exec(`delete from inboxd.segments where segment = 1`)
 	later, err := s.DedupWindow(t.Context())
 	must(t, err)
 	if later.Whole || !later.Since.After(w.Since) {
 		t.Errorf("first %+v, then %+v", w, later)
+	}
+	if opened := one[time.Time](s, `select opened_at from inboxd.segments where segment = 2`); !later.Since.Equal(opened) {
+		t.Errorf("remembered is what was stored since %v, not since %v", opened, later.Since)
 	}
 }

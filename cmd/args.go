@@ -73,6 +73,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		return wrongUse("%w", err).withHint("see: %s --help", cmd.CommandPath())
 	}
 	e := wrongUse("%w", err)
+	if short := unknown.GetSpecifiedShortnames(); short != "" && strings.Contains(cmd.Use, " ") {
+		return e.withHint("a name that begins with a dash stands behind --, at the end: %s … -- -%s", cmd.CommandPath(), short)
+	}
 	if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 		return e.withHint("did you mean --%s?", near)
 	}

@@ -57,8 +57,8 @@ func (a *app) listAudit(ctx context.Context, ops *admin.Admin, f admin.AuditFilt
 var auditListColumns = []column[admin.AuditEntry]{
 	{head: "at", cell: func(e admin.AuditEntry) any { return e.At }},
 	{head: "who", cell: func(e admin.AuditEntry) any { return e.Actor }, flex: true},
-	{head: "what", cell: func(e admin.AuditEntry) any { return e.Action }},
+	{head: "what", cell: auditWhat},
 	{head: "aggregate", cell: func(e admin.AuditEntry) any { return e.AggregateID }},
 	{head: "event", cell: func(e admin.AuditEntry) any { return e.EventID }},
-	{head: "why", cell: func(e admin.AuditEntry) any { return e.Reason }, flex: true},
+	{head: "why", cell: auditWhy, flex: true},
 }

@@ -64,6 +64,11 @@ func (a *app) completionOf(word string, f *pflag.Flag) cobra.CompletionFunc {
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	case word == "FILE":
 		return nil
+	case f.Name == "action":
+		return fixed("retry", "skip", "replay", "pause", "resume", "edit", "revert", "requeue", "discard", "reset", "refused",
+			"breaker-open", "breaker-close")
+	case f.Name == "reason-code":
+		return a.completion(findReasons)
 	case f.Name == "event":
 		return a.completion(findHead)
 	}

@@ -130,6 +130,16 @@ func findTopics(ctx context.Context, db *database, _ []string, _ string) ([]stri
 	return db.words(ctx, completeTopicsSQL, maxWords)
 }
 
+// completeReasonsSQL is why the newest records are in quarantine, by the primary
+// key.
+const completeReasonsSQL = `
+select distinct reason, '' from (select reason from {schema}.quarantine order by id desc limit 1000) x order by reason limit $1`
+
+// findReasons finds reasons that hold records in quarantine.
+func findReasons(ctx context.Context, db *database, _ []string, _ string) ([]string, error) {
+	return db.words(ctx, completeReasonsSQL, maxWords)
+}
+
 // words runs a query of words and their descriptions.
 func (d *database) words(ctx context.Context, sql string, args ...any) ([]string, error) {
 	rows, err := d.pool.Query(ctx, strings.ReplaceAll(sql, "{schema}", pgx.Identifier{d.schema}.Sanitize()), args...)

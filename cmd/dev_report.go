@@ -153,16 +153,6 @@ func (a *app) devCommand(command, flags string) string {
 	return strings.Join(words, " ")
 }
 
-// shellWord quotes a word for a shell if it needs it.
-func shellWord(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("/._-+:@%,=", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 // devServers says where the development servers are.
 type devServers struct {
 	PostgreSQL   string   `json:"postgresql"`

@@ -73,9 +73,11 @@ var doctorColumns = []column[doctor.Result]{
 	{head: "detail", cell: func(r doctor.Result) any { return r.Detail }, flex: true},
 }
 
-// remedies says in full what is wrong, and below it what to type.
+// remedies says in full what is wrong, and below it what to type: what is several
+// lines long is written once.
 func remedies(results []doctor.Result) []byte {
 	var b bytes.Buffer
+	written := map[string]string{} // the check that had a remedy first
 	for _, r := range results {
 		if r.Remedy == nil {
 			continue
@@ -83,6 +85,11 @@ func remedies(results []doctor.Result) []byte {
 		section(&b, r.Check+": "+string(r.Status))
 		const indent = "  "
 		fmt.Fprintf(&b, "%s%s\n", indent, strings.ReplaceAll(wrapped(r.Detail, len(indent)), "\n", "\n"+indent))
+		if first, again := written[*r.Remedy]; again && strings.Contains(*r.Remedy, "\n") {
+			fmt.Fprintf(&b, "%s%sas for %s, above\n", indent, indent, first)
+			continue
+		}
+		written[*r.Remedy] = r.Check
 		for line := range strings.Lines(*r.Remedy) {
 			fmt.Fprintf(&b, "%s%s%s\n", indent, indent, printable(strings.TrimRight(line, "\n")))
 		}

@@ -54,6 +54,10 @@ func newEventsListCmd(a *app) *cobra.Command {
 	return cmd
 }
 
+// mostCounted is how many events are counted for a table: counting all reads the
+// whole inbox.
+const mostCounted = maxTableRows + 10_000 + 1
+
 func (a *app) listEvents(ctx context.Context, ops *admin.Admin, f admin.EventFilter) error {
 	columns := eventColumns
 	if f.AggregateID != "" {
@@ -65,7 +69,11 @@ func (a *app) listEvents(ctx context.Context, ops *admin.Admin, f admin.EventFil
 			f.Limit = limit
 			return ops.Events(ctx, f)
 		},
-		count: func() (int, error) { return ops.CountEvents(ctx, f) },
+		count: func() (int, error) {
+			f.Limit = mostCounted
+			return ops.CountEvents(ctx, f)
+		},
+		most: mostCounted,
 	}.write(a, f.Limit)
 }
 
@@ -73,10 +81,10 @@ func (a *app) listEvents(ctx context.Context, ops *admin.Admin, f admin.EventFil
 var eventColumns = []column[admin.Event]{
 	{head: "event", cell: func(e admin.Event) any { return e.EventID }},
 	{head: "aggregate", cell: func(e admin.Event) any { return e.AggregateID }},
-	{head: "pos", cell: func(e admin.Event) any { return e.Position }},
+	{head: "pos", cell: func(e admin.Event) any { return e.Position }, spare: true},
 	{head: "type", cell: func(e admin.Event) any { return e.EventType }, flex: true},
 	{head: "age", cell: func(e admin.Event) any { return admin.Age(time.Since(e.ReceivedAt)) }},
-	{head: "fate", cell: func(e admin.Event) any { return fate(e) }},
+	{head: "fate", cell: func(e admin.Event) any { return fate(e) }, flex: true},
 }
 
 var historyEventColumns = []column[admin.Event]{
@@ -84,7 +92,7 @@ var historyEventColumns = []column[admin.Event]{
 	{head: "event", cell: func(e admin.Event) any { return e.EventID }},
 	{head: "type", cell: func(e admin.Event) any { return e.EventType }, flex: true},
 	{head: "received", cell: func(e admin.Event) any { return e.ReceivedAt }},
-	{head: "fate", cell: func(e admin.Event) any { return fate(e) }},
+	{head: "fate", cell: func(e admin.Event) any { return fate(e) }, flex: true},
 	{head: "tries", cell: func(e admin.Event) any { return e.Attempts }},
 }
 
@@ -105,8 +113,12 @@ func fate(e admin.Event) string {
 
 // markedType is an event's type, and a mark if the event was edited.
 func markedType(e admin.Event) any {
-	if e.EditedAt != nil {
-		return e.EventType + ", edited"
+	return withMark(e.EventType, e.EditedAt)
+}
+
+func withMark(eventType string, editedAt *time.Time) string {
+	if editedAt != nil {
+		return eventType + ", edited"
 	}
-	return e.EventType
+	return eventType
 }

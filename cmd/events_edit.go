@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ func (f *editFlags) check(cmd *cobra.Command) error {
 	case f.payload == "":
 		return wrongUse("%s is missing --payload, or --revert", cmd.CommandPath()).
 			withHint("see what it runs with now: inboxd events show ID")
-	case f.by.Reason == "":
+	case strings.TrimSpace(f.by.Reason) == "":
 		return wrongUse("%s is missing --reason, which stays on record", cmd.CommandPath())
 	}
 	return nil

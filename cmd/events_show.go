@@ -49,7 +49,7 @@ func eventFields(d *admin.EventDetail) []field {
 		became += " after " + count(int64(d.Attempts), "attempt")
 	}
 	fields := []field{
-		{"event", d.EventID}, {"aggregate", d.AggregateID}, {"type", d.EventType}, {"position", d.Position},
+		{"event", printable(d.EventID)}, {"aggregate", printable(d.AggregateID)}, {"type", printable(d.EventType)}, {"position", d.Position},
 		{"received", d.ReceivedAt}, {"occurred", d.OccurredAt}, {"fate", became},
 		{"source", sourceText(d.Source)}, {"headers", headersText(d.Headers)},
 	}

@@ -132,7 +132,7 @@ func report(w io.Writer, f format, e *exitError) {
 
 // printableLines is printable for a text that may have several lines.
 func printableLines(s string) string {
-	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n")
 	for i, line := range lines {
 		lines[i] = printable(strings.ReplaceAll(line, "\t", "  "))
 	}

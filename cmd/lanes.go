@@ -70,8 +70,11 @@ func (c *choiceFlag) Set(s string) error {
 			return nil
 		}
 	}
-	last := len(c.choices) - 1
-	return fmt.Errorf("it must be %s or %s", strings.Join(c.choices[:last], ", "), c.choices[last])
+	words, last := "", len(c.choices)-1
+	if last > 0 {
+		words = strings.Join(c.choices[:last], ", ") + " or "
+	}
+	return fmt.Errorf("it must be %s%s", words, c.choices[last])
 }
 
 func (a *app) listLanes(ctx context.Context, ops *admin.Admin, f admin.Filter) error {
@@ -106,7 +109,7 @@ func laneHead(l admin.Lane) any {
 	if l.Head == nil {
 		return nil
 	}
-	return l.Head.EventType
+	return withMark(l.Head.EventType, l.Head.EditedAt)
 }
 
 // laneWhy says in a few words what holds a lane.

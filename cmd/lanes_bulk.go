@@ -46,7 +46,7 @@ func (c *laneChange) all(ctx context.Context, a *app, ops *admin.Admin) error {
 		}
 	}
 	if c.canary > 0 {
-		a.say("first %s, for at most %s each", count(int64(min(c.canary, total)), "lane"), c.canaryWait)
+		a.say("first %s, for at most %s each", count(int64(min(c.canary, total)), "lane"), brief(c.canaryWait))
 	}
 	b := &bulk{laneChange: c, app: a, total: total}
 	return b.run(ctx, ops)
@@ -98,17 +98,16 @@ func (b *bulk) run(ctx context.Context, ops *admin.Admin) error {
 		Action: b.action, By: b.by, Filter: b.filter, Canary: b.canary, CanaryWait: b.canaryWait,
 	})
 	var err error
+	tell := b.app.progressOf(b.did, "lane", int64(b.total))
 	if b.app.output == formatTable {
 		b.counted(changes)(func(admin.Change, error) bool {
-			b.progress()
+			tell.at(int64(b.done + b.recorded + b.refused))
 			return true
 		})
 	} else {
 		err = listing[admin.Change]{rows: b.counted(changes), noun: "lanes"}.write(b.app)
 	}
-	if b.shown() {
-		b.app.sayOver("")
-	}
+	tell.end()
 	return errors.Join(b.end(ctx), err)
 }
 
@@ -135,16 +134,6 @@ func (b *bulk) counted(changes iter.Seq2[admin.Change, error]) iter.Seq2[admin.C
 				return
 			}
 		}
-	}
-}
-
-// shown reports that progress is shown: on a terminal, of more than a few lanes.
-func (b *bulk) shown() bool { return isTerminal(b.app.stderr) && b.total > bulkSample }
-
-// progress says how far it has come, in one line that is written over.
-func (b *bulk) progress() {
-	if n := b.done + b.recorded + b.refused; b.shown() && (n%50 == 0 || n == b.total) {
-		b.app.sayOver("%s %s of %s", b.did, thousands(int64(n)), count(int64(b.total), "lane"))
 	}
 }
 
@@ -206,9 +195,4 @@ func (b *bulk) canaryFailure(err *admin.CanaryError) error {
 		}
 	}
 	return exit("%w", err).withHint("look again with: inboxd lanes list")
-}
-
-// sayOver writes a line to a terminal that the next one is written over.
-func (a *app) sayOver(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.stderr, "\r\x1b[K"+format, args...) // there is nowhere else to say it
 }

@@ -88,7 +88,7 @@ func (a *app) replay(ctx context.Context, ops *admin.Admin, aggregate string, f 
 	case admin.Recorded:
 		a.say("%s: the replay is recorded; it is taken when the running handler ends", name)
 	default:
-		a.say("%s: %s %s again", name, replayWords(plan), agree(plan.Events(), "runs", "run"))
+		a.say("%s %s again", replayWords(plan), agree(plan.Events(), "runs", "run"))
 		a.say("to see how far it has come: inboxd lanes show %s", printable(shellWord(aggregate)))
 	}
 	return a.showChanges([]admin.Change{change})
@@ -103,7 +103,7 @@ func replayWords(p *admin.ReplayPlan) string {
 		words += fmt.Sprintf(" to position %d", p.Last)
 	}
 	if p.Skipped > 0 {
-		words += fmt.Sprintf(", %s that %s skipped included,", thousands(p.Skipped), agree(p.Skipped, "was", "were"))
+		words += fmt.Sprintf(" (%s %s skipped before)", thousands(p.Skipped), agree(p.Skipped, "was", "were"))
 	}
 	return words
 }

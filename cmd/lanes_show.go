@@ -84,10 +84,11 @@ func limitOf(never bool, own, otherwise int) int {
 const laneIndent = len("fingerprint") + columnGap
 
 func laneFields(d *admin.LaneDetail, head *admin.EventDetail) []field {
-	fields := []field{{"aggregate", d.AggregateID}, {"state", wrapped(d.Sentence(), laneIndent)}}
+	// Names are printable before they are wrapped: a line break in one makes no line.
+	fields := []field{{"aggregate", printable(d.AggregateID)}, {"state", wrapped(printable(d.Sentence()), laneIndent)}}
 	if d.Head != nil {
-		fields = append(fields, field{"head", wrapped(fmt.Sprintf("%s %s at position %d, received %s",
-			d.Head.EventType, d.Head.EventID, d.Head.Position, cellText(d.Head.ReceivedAt)), laneIndent)})
+		fields = append(fields, field{"head", wrapped(printable(fmt.Sprintf("%s %s at position %d, received %s",
+			d.Head.EventType, d.Head.EventID, d.Head.Position, cellText(d.Head.ReceivedAt))), laneIndent)})
 	}
 	if d.NextAttemptAt != nil {
 		fields = append(fields, field{"next try", d.NextAttemptAt})
@@ -177,9 +178,9 @@ func historyError(h admin.HistoryEntry) any {
 var auditColumns = []column[admin.AuditEntry]{
 	{head: "at", cell: func(e admin.AuditEntry) any { return e.At }},
 	{head: "who", cell: func(e admin.AuditEntry) any { return e.Actor }, flex: true},
-	{head: "what", cell: func(e admin.AuditEntry) any { return e.Action }},
+	{head: "what", cell: auditWhat},
 	{head: "event", cell: func(e admin.AuditEntry) any { return e.EventID }},
-	{head: "why", cell: func(e admin.AuditEntry) any { return e.Reason }, flex: true},
+	{head: "why", cell: auditWhy, flex: true},
 }
 
 var pendingColumns = []column[admin.PendingChange]{

@@ -39,7 +39,9 @@ func (a *app) logHandler(level slog.Level) (slog.Handler, error) {
 	}
 	switch name {
 	case "text":
-		return tint.NewTextHandler(a.stderr, &tint.Options{Level: level, NoColor: !a.colourful(a.stderr)}), nil
+		return tint.NewTextHandler(a.stderr, &tint.Options{
+			Level: level, NoColor: !a.colourful(a.stderr), ReplaceAttr: withoutEscapes,
+		}), nil
 	case "json":
 		return slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: utcTime}), nil
 	}
@@ -52,6 +54,21 @@ func utcTime(groups []string, at slog.Attr) slog.Attr {
 		at.Value = slog.TimeValue(at.Value.Time().UTC())
 	}
 	return at
+}
+
+// withoutEscapes shows the character that begins a terminal's commands instead of
+// sending it: tint quotes what else is not printable in a value, but takes this one
+// for a colour that was meant. Ids and errors come from elsewhere.
+func withoutEscapes(groups []string, at slog.Attr) slog.Attr {
+	text := at.Value.String()
+	switch {
+	case len(groups) == 0 && at.Key == slog.MessageKey: // tint quotes nothing in it
+		return slog.String(at.Key, printable(text))
+	case !strings.Contains(text, "\x1b") && !strings.Contains(text, `\x1b`):
+		return at
+	}
+	// Of its own quotes tint makes the character again, and of ones that came.
+	return slog.String(at.Key, strings.NewReplacer("\x1b", "␛", `\x1b`, "␛").Replace(text))
 }
 
 func isTerminal(w io.Writer) bool {

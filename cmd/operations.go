@@ -51,6 +51,7 @@ type bounded[T any] struct {
 	listing[T]
 	from  func(limit int) iter.Seq2[T, error]
 	count func() (int, error) // of all rows
+	most  int                 // count counts no more than these; 0: it counts all
 }
 
 // write writes the rows, up to limit if it is not 0.
@@ -84,7 +85,10 @@ func (l bounded[T]) write(a *app, limit int) error {
 	if limit > 0 {
 		total = min(total, limit)
 	}
-	if total > shown {
+	switch {
+	case l.most > 0 && total == l.most:
+		a.say("more than %s more %s; -o json shows all", thousands(int64(total-shown-1)), l.noun)
+	case total > shown:
 		a.say("%s more %s; -o json shows all", thousands(int64(total-shown)), l.noun)
 	}
 	return nil
@@ -133,7 +137,8 @@ func (a *app) confirm(ctx context.Context, what string) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		_, _ = fmt.Fprintln(a.stderr) // the cursor stands behind the question
+		return failed("interrupted before it was confirmed; nothing was changed")
 	case s := <-answer:
 		if s == "y" || s == "yes" {
 			return nil

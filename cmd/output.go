@@ -72,6 +72,8 @@ type column[T any] struct {
 	head string
 	cell func(T) any // see cellText for what it may return
 	flex bool        // it may be cut to make a row fit; names that are typed again must not be
+	// spare: it is left out of a table that would not fit otherwise.
+	spare bool
 }
 
 // each gives the rows of a slice.

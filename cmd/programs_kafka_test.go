@@ -39,3 +39,24 @@ func shorten(file, topic string, args []string) error {
 	}
 	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 }
+
+// forget makes the broker forget a group and its offsets, as it does by itself with
+// one that was away for long.
+func forget(file, group string) error {
+	address, err := awaitFile(file)
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Groups = []string{group}
+	resp, err := req.RequestWith(context.Background(), client)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Groups[0].ErrorCode)
+}

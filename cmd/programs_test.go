@@ -40,8 +40,12 @@ var programs = map[string]func(){
 	"broker": func() { must(runBroker(os.Args[1], os.Args[2:])) },
 	// produce FILE TOPIC sends the lines of stdin, KEY ID TYPE VALUE each, to that broker.
 	"produce": func() { must(produce(os.Args[1], os.Args[2])) },
+	// endpoint TEMPLATE CONFIG RECEIVED runs a server for webhooks until it is stopped.
+	"endpoint": func() { must(runEndpoint(os.Args[1], os.Args[2], os.Args[3])) },
 	// shorten FILE TOPIC PARTITION OFFSET deletes the records before the offset.
 	"shorten": func() { must(shorten(os.Args[1], os.Args[2], os.Args[3:])) },
+	// forget FILE GROUP makes that broker forget a group.
+	"forget": func() { must(forget(os.Args[1], os.Args[2])) },
 	// awaitfile FILE waits until there is such a file.
 	"awaitfile": func() { _, err := awaitFile(os.Args[1]); must(err) },
 	// typed runs the commands that a report on stdin tells to type.

@@ -19,7 +19,7 @@ func newQuarantineDiscardCmd(a *app) *cobra.Command {
 		Long: "Remove records from quarantine for good: those that are named, or all that the flags mean. What is left of\n" +
 			"each is a row of the audit: where it came from, why it was in quarantine, its size and SHA-256.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.by.Reason == "" && !f.dryRun {
+			if strings.TrimSpace(f.by.Reason) == "" && !f.dryRun {
 				return wrongUse("%s is missing --reason, which stays on record", cmd.CommandPath())
 			}
 			f.by.Actor = a.actorOr(f.by.Actor)
@@ -44,7 +44,24 @@ func (a *app) discardNamed(ctx context.Context, ops *admin.Admin, f *quarantineC
 	for _, id := range done {
 		a.say("%d: discarded", id)
 	}
+	if err := a.showDiscarded(len(done), len(f.ids)-len(done)); err != nil {
+		return err
+	}
 	return quarantineFailure(len(done), err)
+}
+
+// discardReport is what became of records that were to be discarded, in the JSON
+// formats; a table's reader was told.
+type discardReport struct {
+	Discarded int `json:"discarded"`
+	Left      int `json:"left"` // they are there as before, or were gone already
+}
+
+func (a *app) showDiscarded(done, left int) error {
+	if a.output == formatTable {
+		return nil
+	}
+	return a.showJSON(discardReport{done, left})
 }
 
 // quarantineFailure is the failure of a command about several records, some of
@@ -87,8 +104,11 @@ func (a *app) wouldDiscard(ctx context.Context, ops *admin.Admin, ids []int64) e
 
 func (a *app) discardAll(ctx context.Context, ops *admin.Admin, f *quarantineChange) error {
 	total, err := f.meant(ctx, a, ops, "discard")
-	if err != nil || total == 0 {
+	if err != nil || total == 0 && a.output == formatTable {
 		return err
+	}
+	if total == 0 && !f.dryRun {
+		return a.showDiscarded(0, 0)
 	}
 	if f.dryRun {
 		if err := a.listQuarantine(ctx, ops, f.filter()); err != nil {
@@ -105,7 +125,12 @@ func (a *app) discardAll(ctx context.Context, ops *admin.Admin, f *quarantineCha
 			return err
 		}
 	}
-	p, err := ops.DiscardAll(ctx, f.by, f.filter(), nil)
+	tell := a.progressOf("discarded", "record", total)
+	p, err := ops.DiscardAll(ctx, f.by, f.filter(), func(p admin.QuarantineProgress) { tell.at(int64(p.Done)) })
+	tell.end()
+	if err := a.showDiscarded(p.Done, p.Left); err != nil {
+		return err
+	}
 	left := &leftovers{}
 	if p.Left > 0 {
 		left.total = int64(p.Left)

@@ -92,6 +92,11 @@ func (a *app) requeueNamed(ctx context.Context, ops *admin.Admin, f *quarantineC
 	for _, r := range done {
 		a.say("%s", becameWords(r))
 	}
+	if a.output != formatTable {
+		if err := a.listRequeued(done); err != nil {
+			return err
+		}
+	}
 	return outOfOrderHint(quarantineFailure(len(done), err))
 }
 
@@ -128,6 +133,9 @@ const requeuePreview = 1000
 
 func (a *app) requeueAll(ctx context.Context, ops *admin.Admin, f *quarantineChange, how admin.Requeueing) error {
 	total, err := f.meant(ctx, a, ops, "requeue")
+	if err == nil && total == 0 && a.output != formatTable {
+		return a.listRequeued(nil)
+	}
 	if err != nil || total == 0 {
 		return err
 	}
@@ -142,13 +150,21 @@ func (a *app) requeueAll(ctx context.Context, ops *admin.Admin, f *quarantineCha
 	}
 	var done []admin.Requeued
 	left := &leftovers{}
+	tell := a.progressOf("requeued", "record", total)
 	p, err := ops.RequeueAll(ctx, f.by, how, f.filter(), func(r admin.Requeued, err error) {
 		if err != nil {
 			left.add(err)
 			return
 		}
 		done = append(done, r)
+		tell.at(int64(len(done)))
 	})
+	tell.end()
+	if a.output != formatTable {
+		if err := a.listRequeued(done); err != nil {
+			return err
+		}
+	}
 	did := "requeued " + requeuedWords(done)
 	if err := endOfChange(ctx, did, int64(p.Done), total, err, left); err != nil {
 		return err

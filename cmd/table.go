@@ -16,24 +16,15 @@ import (
 const (
 	maxTableRows  = 100
 	maxTableWidth = 100
-	minFlexWidth  = 8
 	columnGap     = 2
 )
 
-// grid is a table before it is written.
-type grid struct {
-	cells  [][]string // the heads first
-	right  []bool     // the column holds numbers
-	flex   []bool
-	widths []int
-}
-
 // tableOf makes the lines of a table.
 func tableOf[T any](columns []column[T], rows []T, colour bool) []byte {
-	g := grid{right: make([]bool, len(columns)), flex: make([]bool, len(columns)), widths: make([]int, len(columns))}
+	g := newGrid(len(columns))
 	heads := make([]string, len(columns))
 	for i, c := range columns {
-		heads[i], g.flex[i] = strings.ToUpper(c.head), c.flex
+		heads[i], g.flex[i], g.spare[i] = strings.ToUpper(c.head), c.flex, c.spare
 	}
 	g.add(heads)
 	for _, row := range rows {
@@ -45,63 +36,17 @@ func tableOf[T any](columns []column[T], rows []T, colour bool) []byte {
 		}
 		g.add(cells)
 	}
-	g.fit(maxTableWidth)
+	g.layOut(maxTableWidth)
 	var b bytes.Buffer
 	for i, cells := range g.cells {
-		line := g.line(cells)
-		if i == 0 && colour {
-			line = "\x1b[1m" + line + "\x1b[0m"
+		for _, line := range g.rowLines(cells) {
+			if i == 0 && colour {
+				line = "\x1b[1m" + line + "\x1b[0m"
+			}
+			b.WriteString(line + "\n")
 		}
-		b.WriteString(line + "\n")
 	}
 	return b.Bytes()
-}
-
-func (g *grid) add(cells []string) {
-	g.cells = append(g.cells, cells)
-	for i, s := range cells {
-		g.widths[i] = max(g.widths[i], runewidth.StringWidth(s))
-	}
-}
-
-// fit narrows the widest flexible columns until the table has the width, or
-// cannot be narrowed any more.
-func (g *grid) fit(width int) {
-	total := columnGap * (len(g.widths) - 1)
-	for _, w := range g.widths {
-		total += w
-	}
-	for ; total > width; total-- {
-		widest := -1
-		for i, w := range g.widths {
-			least := max(minFlexWidth, runewidth.StringWidth(g.cells[0][i]))
-			if g.flex[i] && w > least && (widest < 0 || w > g.widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return
-		}
-		g.widths[widest]--
-	}
-}
-
-func (g *grid) line(cells []string) string {
-	var b strings.Builder
-	for i, s := range cells {
-		if i > 0 {
-			b.WriteString(strings.Repeat(" ", columnGap))
-		}
-		if runewidth.StringWidth(s) > g.widths[i] {
-			s = runewidth.Truncate(s, g.widths[i], "…")
-		}
-		if g.right[i] {
-			b.WriteString(runewidth.FillLeft(s, g.widths[i]))
-		} else {
-			b.WriteString(runewidth.FillRight(s, g.widths[i]))
-		}
-	}
-	return strings.TrimRight(b.String(), " ")
 }
 
 // writeFields writes "name  value" lines, the values below each other, those

@@ -1,6 +1,22 @@
 package cmd
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// brief writes a duration without units that say nothing: 1m for 1m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
 
 // thousands writes a number with commas: 12,345.
 func thousands(n int64) string {

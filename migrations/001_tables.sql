@@ -280,6 +280,7 @@ create table {{.schema}}.sources (
 	topic          text collate "C" not null,
 	partition      integer not null,
 	state          text not null,
+	topic_id       text,
 	position       bigint,
 	committed      bigint,
 	end_offset     bigint,
@@ -296,4 +297,4 @@ create table {{.schema}}.sources (
 	primary key (consumer_group, topic, partition)
 ) with (fillfactor = 50);
 comment on table {{.schema}}.sources is
-	'How far ingest is, one row a partition, written every few seconds by the process that reads it. What counts for ingest are the offsets that Kafka keeps; this is for people. The counts are of all processes since the row was made.';
+	'How far ingest is, one row a partition, written every few seconds by the process that reads it. What counts for ingest are the offsets that Kafka keeps; this is for people, and for a group whose offsets Kafka has forgotten: position is that of the topic with topic_id. The counts are of all processes since the row was made.';

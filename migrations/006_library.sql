@@ -120,30 +120,30 @@ end $$;
 create function {{.schema}}.note_sources(
 	reader text, reader_member text, reader_process text,
 	topics text[], partitions integer[], states text[], positions bigint[], commits bigint[], ends bigint[],
-	counts bigint[], errors text[], error_times timestamptz[], gone text[], why_gone text[])
+	counts bigint[], errors text[], error_times timestamptz[], gone text[], why_gone text[], topic_ids text[] default '{}')
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 begin
-	insert into {{.schema}}.sources as s (consumer_group, topic, partition, state, position, committed, end_offset,
+	insert into {{.schema}}.sources as s (consumer_group, topic, partition, state, topic_id, position, committed, end_offset,
 		stored, duplicates, conflicts, quarantined, ignored, member, process, error_message, error_at)
-	select reader, n.topic, n.partition, n.state, n.position, n.committed, n.end_offset,
+	select reader, n.topic, n.partition, n.state, n.topic_id, n.position, n.committed, n.end_offset,
 		counts[5*n.ord-4], counts[5*n.ord-3], counts[5*n.ord-2], counts[5*n.ord-1], counts[5*n.ord],
 		case when n.position is not null then reader_member end,
 		case when n.position is not null then reader_process end, n.error, n.error_at
-	from unnest(topics, partitions, states, positions, commits, ends, errors, error_times)
-		with ordinality n(topic, partition, state, position, committed, end_offset, error, error_at, ord)
+	from unnest(topics, partitions, states, positions, commits, ends, errors, error_times, topic_ids)
+		with ordinality n(topic, partition, state, position, committed, end_offset, error, error_at, topic_id, ord)
 	order by n.topic collate "C", n.partition
 	on conflict on constraint sources_pkey do update
 	set stored = s.stored + excluded.stored, duplicates = s.duplicates + excluded.duplicates,
 		conflicts = s.conflicts + excluded.conflicts, quarantined = s.quarantined + excluded.quarantined,
 		ignored = s.ignored + excluded.ignored,
-		(state, position, committed, end_offset, member, process, seen_at, error_message, error_at) = (
-			select excluded.state, excluded.position, excluded.committed, excluded.end_offset, excluded.member,
+		(state, topic_id, position, committed, end_offset, member, process, seen_at, error_message, error_at) = (
+			select excluded.state, excluded.topic_id, excluded.position, excluded.committed, excluded.end_offset, excluded.member,
 				excluded.process, clock_timestamp(), excluded.error_message, excluded.error_at
 			where excluded.position is not null
 			union all
-			select s.state, s.position, s.committed, s.end_offset, s.member,
+			select s.state, s.topic_id, s.position, s.committed, s.end_offset, s.member,
 				s.process, s.seen_at, s.error_message, s.error_at
 			where excluded.position is null);
 	update {{.schema}}.sources s

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -64,6 +65,8 @@ func (b *bench) deleteTopic(topic string) {
 	resp, err := req.RequestWith(b.ctx, b.admin)
 	b.check(err)
 	b.check(kerr.ErrorForCode(resp.Topics[0].ErrorCode))
+	// What asks too early for the next topic of that name is told of this one.
+	b.eventually("the topic is gone", func() bool { return b.leaders(topic) == 0 })
 }
 
 func (b *bench) addPartitions(topic string, count int32) {
@@ -107,8 +110,15 @@ func (b *bench) committed(topic string, partition int32) (offset int64, metadata
 	rgt.Topic, rgt.Partitions = topic, []int32{partition}
 	rg.Topics = append(rg.Topics, rgt)
 	req.Groups = append(req.Groups, rg)
-	resp, err := req.RequestWith(b.ctx, b.admin)
-	b.check(err)
+	var resp *kmsg.OffsetFetchResponse
+	b.eventually("the group has a coordinator", func() (ready bool) {
+		var err error
+		if resp, err = req.RequestWith(b.ctx, b.admin); uncoordinated(err) {
+			return false
+		}
+		b.check(err)
+		return len(resp.Groups) == 0 || !uncoordinated(kerr.ErrorForCode(resp.Groups[0].ErrorCode))
+	})
 	if len(resp.Groups) > 0 {
 		if resp.Groups[0].ErrorCode == kerr.GroupIDNotFound.Code {
 			return -1, ""
@@ -138,9 +148,21 @@ func (b *bench) commitMarked(topic string, partition int32, offset int64, metada
 	rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata = partition, offset, -1, &metadata
 	rt.Topic, rt.Partitions = topic, append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(b.ctx, b.admin)
+	var err error
+	b.eventually("the group has a coordinator", func() bool {
+		var resp *kmsg.OffsetCommitResponse
+		if resp, err = req.RequestWith(b.ctx, b.admin); err == nil {
+			err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+		}
+		return !uncoordinated(err)
+	})
 	b.check(err)
-	b.check(kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode))
+}
+
+// uncoordinated reports whether an answer says that a group has no coordinator yet,
+// as at the start of a cluster.
+func uncoordinated(err error) bool {
+	return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
 }
 
 func (b *bench) awaitCommit(topic string, partition int32, want int64) {

@@ -9,7 +9,7 @@ import (
 var idA, idB = sarama.Uuid{1}, sarama.Uuid{2}
 
 func TestBegin(t *testing.T) {
-	at := func(offset int64, m mark) *committed { return &committed{offset, m} }
+	at := func(offset int64, m mark) *committed { return &committed{offset: offset, mark: m} }
 	for name, tt := range map[string]struct {
 		had       *committed
 		partition int32
@@ -17,6 +17,7 @@ func TestBegin(t *testing.T) {
 		want      beginning
 	}{
 		"no offset, first start":          {nil, 1, 2, beginning{offset: 15, commit: true, mark: mark{idA, 2, false}}},
+		"remembered":                      {&committed{offset: 12, mark: mark{topic: idA}, remembered: true}, 0, 0, beginning{offset: 12, commit: true, known: true, mark: mark{topic: idA}}},
 		"no offset, added later":          {nil, 2, 2, beginning{offset: 10, commit: true, mark: mark{idA, 2, false}}},
 		"no offset, oldest":               {nil, 0, 0, beginning{offset: 10, commit: true, mark: mark{topic: idA}}},
 		"committed":                       {at(12, mark{idA, 3, false}), 0, 9, beginning{offset: 12, mark: mark{idA, 3, false}}},
@@ -43,7 +44,7 @@ func TestBegin(t *testing.T) {
 }
 
 func TestBeginWithoutTopicIDs(t *testing.T) {
-	had := &committed{12, mark{topic: idB}}
+	had := &committed{offset: 12, mark: mark{topic: idB}}
 	if got := begin(partitionID{"t", 0}, topicInfo{partitions: 4}, had, reach{10, 20}, 0, 15); got.remade || got.offset != 12 {
 		t.Errorf("a broker without topic ids: %+v", got)
 	}
@@ -51,9 +52,9 @@ func TestBeginWithoutTopicIDs(t *testing.T) {
 
 func TestFirstPartitions(t *testing.T) {
 	had := func(marks ...mark) map[partitionID]committed {
-		all := map[partitionID]committed{{"other", 0}: {1, mark{first: 1}}}
+		all := map[partitionID]committed{{"other", 0}: {offset: 1, mark: mark{first: 1}}}
 		for p, m := range marks {
-			all[partitionID{"t", int32(p)}] = committed{5, m}
+			all[partitionID{"t", int32(p)}] = committed{offset: 5, mark: m}
 		}
 		return all
 	}

@@ -31,6 +31,7 @@ const (
 // controlConfig is the configuration of the client that asks and commits.
 func (s *Source) controlConfig(password string) *sarama.Config {
 	c := s.clientConfig(password)
+	c.Net.Proxy.Dialer = s.dialer
 	c.Net.ReadTimeout = controlReadTimeout
 	c.Net.WriteTimeout = controlReadTimeout
 	return c
@@ -43,13 +44,12 @@ func (s *Source) clientConfig(password string) *sarama.Config {
 	c.Version = sarama.V4_0_0_0 // what a broker lacks is found out, see ApiVersionsRequest
 	c.ApiVersionsRequest = true
 	c.ClientID = s.cfg.ClientID
-	c.ChannelBufferSize = 256 // records of a partition, which are taken from it at once
+	c.ChannelBufferSize = 8 // records of a partition, which are taken from it at once, but nobody counts them before
 
 	c.Net.DialTimeout = dialTimeout
 	c.Net.ReadTimeout = readTimeout
 	c.Net.WriteTimeout = readTimeout
 	c.Net.Proxy.Enable = true
-	c.Net.Proxy.Dialer = s.dialer
 	if s.cfg.SASL != nil {
 		s.cfg.SASL.authenticate(c, password)
 	}
@@ -66,6 +66,8 @@ func (s *Source) clientConfig(password string) *sarama.Config {
 	// A fetch is counted as it is sent, and may be many times as much unpacked. A
 	// partition has a quarter of it: the broker fills them in the order in which
 	// they are asked for. A batch of a producer comes whole, however large.
+	// The connection asks for less if it must, see meters.
+	c.Net.Proxy.Dialer = meteredDialer{s.dialer, s.meters}
 	c.Consumer.Fetch.MaxBytes = s.cfg.fetchBytes()
 	c.Consumer.Fetch.Default = c.Consumer.Fetch.MaxBytes / 4
 	c.Consumer.Retry.BackoffFunc = func(retries int) time.Duration {

@@ -61,14 +61,20 @@ type Config struct {
 	// it reads the topic for the first time. Partitions and topics that are
 	// added later are read from their beginning. Default: Oldest.
 	Start Start
+	// Remembered answers positions that are known from elsewhere, of any topics. It
+	// is asked when the group has no offset of a partition, as Kafka forgets those
+	// of a group that was away for long: one that is of the topic that there is
+	// now counts as the group's offset. Until it answers, nothing is read. Default:
+	// nothing is remembered.
+	Remembered func(context.Context) ([]Remembered, error)
 
 	// BufferBytes bounds the records that are held in memory, over all
 	// partitions. Three quarters are for records that wait to be stored: when they
 	// are used up, nothing is fetched but a little of partitions that hold nothing.
 	// The rest is for what the client holds, up to two fetches from each broker:
 	// each brings a 128th, but at least 64 KiB, or one batch of a producer if that
-	// is larger. That is counted as it is sent; what is compressed takes more once
-	// it is unpacked. Default: 64 MiB.
+	// is larger. What is compressed counts as it will be once it is unpacked, by what
+	// the last fetches were. Default: 64 MiB.
 	BufferBytes int
 	// BatchRecords bounds the records of one call to Ingest. Default: 4000.
 	BatchRecords int
@@ -101,6 +107,15 @@ type Config struct {
 	// Log is where the source reports to; it never logs keys, values or
 	// headers. Default: slog.Default().
 	Log *slog.Logger
+}
+
+// Remembered is how far a partition was read: all before Position was stored, and
+// TopicID is that of the PartitionStats that it is from.
+type Remembered struct {
+	Topic     string
+	Partition int32
+	TopicID   string
+	Position  int64
 }
 
 // Start says where a partition begins for which the group has no offset. The

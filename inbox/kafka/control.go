@@ -26,8 +26,9 @@ type topicInfo struct {
 
 // committed is an offset that the group has committed.
 type committed struct {
-	offset int64
-	mark   mark
+	offset     int64
+	mark       mark
+	remembered bool // elsewhere: the group has none
 }
 
 // control asks and tells the cluster everything but fetches, over connections
@@ -147,7 +148,7 @@ func (c *control) committed(topics map[string]topicInfo) (map[partitionID]commit
 				return nil, c.lost(nil, fmt.Errorf("ask for the offset of %v in group %q: %w", id, c.group, err))
 			}
 			if block.Offset >= 0 {
-				found[id] = committed{block.Offset, parseMark(block.Metadata)}
+				found[id] = committed{offset: block.Offset, mark: parseMark(block.Metadata)}
 			}
 		}
 	}

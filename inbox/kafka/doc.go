@@ -31,7 +31,8 @@
 //
 // Locks: queue.mu is taken before those of the client (pausing a partition), and
 // nothing of ours is called with it held. Source.mu, topics.mu and often.mu
-// guard fields and are never held together.
+// guard fields and are never held together. meters.mu is taken before those of its
+// meters.
 //
 // # What is not obvious
 //
@@ -54,8 +55,11 @@
 //
 // A partition whose offset is not in the log is stopped, with an error in the
 // log and a mark beside its offset. It stays stopped, in whatever process, until
-// the offset is set by a person (Group.Move, or any tool): a log that has grown past the offset meanwhile
-// would otherwise hide what is missing.
+// the offset is set by a person (Group.Move, or any tool): a log that has grown
+// past the offset meanwhile would otherwise hide what is missing.
+//
+// Kafka forgets the offsets of a group that was away for long. What Config.Remembered
+// knows counts in their place, if it is surely of the topic that there is now.
 //
 // The marks that end transactions have offsets, and the client passes over them
 // without a word. A partition that ends with them would lag for ever, and be taken
@@ -70,6 +74,10 @@
 // Records are copied out of the client's answers as they come. They would
 // otherwise keep whole fetches alive, and what the buffer counts would say little
 // about the memory that is used.
+//
+// The client unpacks whole answers, and says how large they are when it is too late.
+// So the connections over which records come change its requests, see meters: they
+// ask for no more than will fit, judging by the answers before.
 //
 // TLS is done by the dialer, so that certificates and authorities are read for
 // each connection. The client asks for the secrets of SCRAM and OAUTHBEARER each

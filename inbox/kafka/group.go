@@ -164,7 +164,7 @@ func (g *Group) Members(ctx context.Context) (members []string, err error) {
 func (g *Group) Move(ctx context.Context, partitions []PartitionOffsets, to []int64) error {
 	offsets := make(map[partitionID]committed, len(to))
 	for i, p := range partitions {
-		offsets[partitionID{p.Topic, p.Partition}] = committed{to[i], p.mark}
+		offsets[partitionID{p.Topic, p.Partition}] = committed{offset: to[i], mark: p.mark}
 	}
 	return g.ask(ctx, func() error {
 		answers, err := g.control.commit(member{generation: sarama.GroupGenerationUndefined}, offsets)

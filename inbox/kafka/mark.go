@@ -29,6 +29,14 @@ func (m mark) ofAnother(id sarama.Uuid) bool {
 	return m.topic != id && m.topic != (sarama.Uuid{}) && id != (sarama.Uuid{})
 }
 
+// idText is a topic's id as people read it; empty for none.
+func idText(id sarama.Uuid) string {
+	if id == (sarama.Uuid{}) {
+		return ""
+	}
+	return id.String()
+}
+
 const markPrefix = "inboxd"
 
 // String writes the mark as words: "inboxd topic=… first=6 stopped".

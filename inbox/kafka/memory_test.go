@@ -3,9 +3,13 @@ package kafka_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/inboxd/inboxd/inbox"
 	"github.com/inboxd/inboxd/inbox/kafka"
@@ -146,4 +150,123 @@ func TestRecordLargerThanTheBound(t *testing.T) {
 	sink.awaitCount(b, topic, 0, 3)
 	sink.awaitCount(b, topic, 1, 300)
 	sink.verifyOnce(b)
+}
+
+// produceCompressed writes n records of a size that are next to nothing as they
+// are sent, each in a batch of its own.
+func (b *bench) produceCompressed(topic string, partitions int32, n, size int) {
+	b.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.world.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(int32(size+1000)), kgo.ProducerLinger(0))
+	b.check(err)
+	defer client.Close()
+	value := make([]byte, size)
+	for range n {
+		for p := range partitions {
+			client.Produce(b.ctx, &kgo.Record{Topic: topic, Partition: p, Value: value}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					b.Error(err)
+				}
+			})
+		}
+	}
+	b.check(client.Flush(b.ctx))
+}
+
+// mostHeld waits until nothing more is fetched, since nothing can be stored, and
+// says how much was held at most. Then it lets everything be stored, n records of
+// each partition.
+func (b *bench) mostHeld(topic string, partitions int32, n int) (most int) {
+	b.Helper()
+	sink := newMemory()
+	entered, release := blocked(sink)
+	cfg := b.config(topic)
+	cfg.BufferBytes, cfg.Workers = bound, 1
+	c := b.start(cfg, sink)
+	<-entered
+	b.eventually("fetching is stopped", func() bool {
+		most = max(most, c.held())
+		return kafka.Paused(c.Source) == int(partitions)
+	})
+	for range 100 { // what was on its way has come
+		most = max(most, c.held())
+		runtime.Gosched()
+	}
+	close(release)
+	for p := range partitions {
+		sink.awaitCount(b, topic, p, n)
+	}
+	c.stop()
+	sink.verifyOnce(b)
+	return most
+}
+
+// What is fetched is counted as it will be once it is unpacked: here a fetch of the
+// usual size would bring a hundred times the bound.
+func testCompressed(b *bench) {
+	const partitions, n, size = 3, 60, 500_000
+	topic := b.topic("t", partitions)
+	b.produceCompressed(topic, partitions, n, size)
+	most := b.mostHeld(topic, partitions, n)
+	b.Logf("at most %d bytes were held", most)
+	if most > 2*bound {
+		b.Errorf("%d bytes were held, with a bound of %d", most, bound)
+	}
+}
+
+// Fetches begin with one batch and become as large as they may be.
+func TestFetchesGrow(t *testing.T) {
+	t.Parallel()
+	f, w := fake(t, broker.Config{Topics: map[string]int32{"t": 1}})
+	b := newBench(t, w)
+	for range 100 {
+		b.produceNoise("t", 0, 10, 1000)
+	}
+	var mu sync.Mutex
+	var asked []int32
+	f.Cluster().ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.(*kmsg.FetchRequest).Topics[0].Partitions[0].PartitionMaxBytes)
+		return nil, nil, false
+	})
+	sink := newMemory()
+	cfg := b.config("t")
+	cfg.BufferBytes = bound
+	b.start(cfg, sink)
+	sink.awaitCount(b, "t", 0, 1000)
+	mu.Lock()
+	defer mu.Unlock()
+	const most = 64 << 10 / 4 // of a partition, with this bound
+	if asked[0] != 1 || slices.Max(asked) != most {
+		t.Errorf("bytes that were asked for, of at most %d: %v", most, asked)
+	}
+}
+
+// What a partition brings counts for the broker that leads it now.
+func TestMeterFollowsTheLeader(t *testing.T) {
+	t.Parallel()
+	three, w := fake(t, broker.Config{Ports: []int{0, 0, 0}, Topics: map[string]int32{"t": 1}})
+	b := newBench(t, w)
+	c := b.start(b.config("t"), newMemory())
+	c.awaitMember(1)
+	for node, addr := range three.Addrs() {
+		b.check(three.Cluster().MoveTopicPartition("t", 0, int32(node)))
+		b.eventually("the partition is counted by its leader", func() bool { return kafka.Metered(c.Source, addr, "t", 0) })
+	}
+}
+
+// Partitions that hold nothing are fetched also when the buffer is full, but not
+// if they are so many that a record of each is more than the bound.
+func testManyLarge(b *bench) {
+	const partitions, n, size = 24, 2, 900_000
+	topic := b.topic("t", partitions)
+	for p := range int32(partitions) {
+		b.produceNoise(topic, p, n, size)
+	}
+	most := b.mostHeld(topic, partitions, n)
+	b.Logf("at most %d bytes were held", most)
+	if most > 2*bound {
+		b.Errorf("%d bytes were held, with a bound of %d", most, bound)
+	}
 }

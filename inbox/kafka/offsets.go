@@ -1,7 +1,10 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/IBM/sarama"
 )
@@ -13,8 +16,10 @@ type beginning struct {
 	commit  bool // the group should have this offset, and has another or none
 	stopped bool // it must not be read: offset is one that the broker accepts
 	remade  bool // the group's offset was of an older topic of that name
+	known   bool // the group's offset is one that was remembered elsewhere
 	had     int64
 	reach   reach
+	meter   *meter // of the partition's leader
 }
 
 // reach is what the log of a partition holds: records from oldest up to, but
@@ -35,14 +40,14 @@ func begin(id partitionID, info topicInfo, had *committed, r reach, first int32,
 		}
 		return b
 	}
-	b.had = had.offset
+	b.had, b.known, b.commit = had.offset, had.remembered, had.remembered
 	b.mark.first = had.mark.first
 	if had.mark.ofAnother(info.id) {
 		b.offset, b.commit, b.remade, b.mark.first = r.oldest, true, true, 0
 		return b
 	}
 	if had.mark.stopped || !r.holds(had.offset) {
-		b.stopped, b.commit = true, !had.mark.stopped
+		b.stopped, b.commit = true, !had.mark.stopped || had.remembered
 		b.offset, b.mark.stopped = r.newest, true
 		return b
 	}
@@ -76,7 +81,7 @@ func firstPartitions(topic string, info topicInfo, start Start, isNew bool, had 
 // session begins anew, with a plan for all. The topics are asked
 // for before their offsets: an offset is then never taken for one of a topic
 // that came after it.
-func (s *Source) plan(claims map[string][]int32) (map[partitionID]beginning, error) {
+func (s *Source) plan(ctx context.Context, claims map[string][]int32) (map[partitionID]beginning, error) {
 	var ids []partitionID
 	for topic, partitions := range claims {
 		for _, p := range partitions {
@@ -99,10 +104,38 @@ func (s *Source) plan(claims map[string][]int32) (map[partitionID]beginning, err
 		claimed[topic] = info
 	}
 	had, err := s.control.committed(claimed)
+	if err == nil {
+		had, err = s.remember(ctx, ids, claimed, had)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s.beginnings(ids, claimed, had)
+}
+
+// remember adds what is known from elsewhere to the offsets of the group, for
+// partitions that it has none of. What is not surely of the topic of now is left
+// out: Kafka also forgets the offsets of a topic that is deleted.
+func (s *Source) remember(ctx context.Context, ids []partitionID, infos map[string]topicInfo, had map[partitionID]committed) (map[partitionID]committed, error) {
+	unknown := func(id partitionID) bool { _, known := had[id]; return !known }
+	if s.cfg.Remembered == nil || !slices.ContainsFunc(ids, unknown) {
+		return had, nil
+	}
+	remembered, err := s.cfg.Remembered(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask for positions that are remembered: %w", err)
+	}
+	all := maps.Clone(had)
+	if all == nil {
+		all = map[partitionID]committed{}
+	}
+	for _, r := range remembered {
+		id, info := partitionID{r.Topic, r.Partition}, infos[r.Topic]
+		if r.TopicID != "" && r.TopicID == idText(info.id) && unknown(id) {
+			all[id] = committed{offset: r.Position, mark: mark{topic: info.id}, remembered: true}
+		}
+	}
+	return all, nil
 }
 
 func (s *Source) beginnings(ids []partitionID, infos map[string]topicInfo, had map[partitionID]committed) (map[partitionID]beginning, error) {
@@ -133,7 +166,9 @@ func (s *Source) beginnings(ids []partitionID, infos map[string]topicInfo, had m
 		if found, ok := had[id]; ok {
 			c = &found
 		}
-		begins[id] = begin(id, infos[id.topic], c, reach{oldest[id], newest[id]}, first[id.topic], starts[id])
+		b := begin(id, infos[id.topic], c, reach{oldest[id], newest[id]}, first[id.topic], starts[id])
+		b.meter = s.meterOf(id)
+		begins[id] = b
 	}
 	return begins, nil
 }

@@ -58,19 +58,35 @@ func (q *queue) pass(id partitionID, from, to int64) {
 	q.wakeCommits()
 }
 
+// emptyLooks is how often emptyUpTo looks on at most, and emptyLook how many bytes
+// it asks for each time: few, since they are unpacked at once.
+const emptyLooks, emptyLook = 100, 64 << 10
+
 // emptyUpTo looks at what comes at an offset, and returns the offset up to which
 // there is no record to be read; the same one if there is a record at once, or
 // nothing yet.
 func (c *control) emptyUpTo(id partitionID, from int64) (int64, error) {
+	for range emptyLooks {
+		to, err := c.emptyFrom(id, from)
+		if err != nil || to == from {
+			return to, err
+		}
+		from = to
+	}
+	return from, nil
+}
+
+// emptyFrom looks once.
+func (c *control) emptyFrom(id partitionID, from int64) (int64, error) {
 	leader, err := c.client.Leader(id.topic, id.partition)
 	if err != nil {
 		return from, fmt.Errorf("find the leader of %v: %w", id, err)
 	}
 	const version = 11 // the last that names topics as all brokers do
 	req := &sarama.FetchRequest{
-		Version: version, MinBytes: 1, MaxBytes: 1 << 20, Isolation: sarama.ReadCommitted, SessionEpoch: -1, // no session
+		Version: version, MinBytes: 1, MaxBytes: emptyLook, Isolation: sarama.ReadCommitted, SessionEpoch: -1, // no session
 	}
-	req.AddBlock(id.topic, id.partition, from, 1<<20, -1)
+	req.AddBlock(id.topic, id.partition, from, emptyLook, -1)
 	resp, err := leader.Fetch(req)
 	if err != nil {
 		_ = leader.Close()

@@ -44,7 +44,7 @@ func (q *queue) uncommitted() map[partitionID]committed {
 	offsets := map[partitionID]committed{}
 	for id, p := range q.partitions {
 		if p.uncommit && !q.lost {
-			offsets[id] = committed{p.position, p.mark}
+			offsets[id] = committed{offset: p.position, mark: p.mark}
 		}
 	}
 	return offsets

@@ -57,6 +57,10 @@ func (c Config) fetchBytes() int32 {
 	return int32(min(max(c.BufferBytes/128, 64<<10), 4<<20))
 }
 
+// unpackedBytes is what one fetch from a broker is expected to be, once unpacked,
+// at most.
+func (c Config) unpackedBytes() int { return 2 * int(c.fetchBytes()) }
+
 // fetcher stops and continues the fetching of a partition.
 type fetcher interface {
 	Pause(map[string][]int32)
@@ -75,6 +79,7 @@ type partition struct {
 	inLine   bool // it is in ready
 	busy     bool // a worker has the first of its records
 	lastRead int64
+	meter    *meter // of the broker that it is fetched from
 
 	retry *backoff.ExponentialBackOff // nil: its last batch was stored
 	timer *time.Timer                 // makes it ready again
@@ -100,7 +105,7 @@ func (q *queue) add(id partitionID, b beginning) {
 	p := &partition{
 		id: id, mark: b.mark, start: b.offset, lastRead: -1, waitsAt: -1,
 		position: b.offset, committed: b.had, uncommit: b.commit,
-		end: b.reach.newest, stopped: b.stopped,
+		end: b.reach.newest, stopped: b.stopped, meter: b.meter,
 	}
 	if b.stopped {
 		p.position = b.had
@@ -132,6 +137,9 @@ func (q *queue) push(p *partition, records []inbox.Record) {
 	}
 	p.bytes += added
 	q.bytes += added
+	if p.meter != nil {
+		p.meter.unpacked.Add(int64(added))
+	}
 	q.throttle(p)
 	q.offer(p)
 }

@@ -114,6 +114,11 @@ func testStaticRestart(b *bench) {
 	sink.verifyOnce(b)
 }
 
+func TestRealInline(t *testing.T) {
+	_, w := startReal(t)
+	inlineSuite(t, newInlineWorld(t, w))
+}
+
 func TestRealOutages(t *testing.T) {
 	_, w := startReal(t)
 	outages(t, w)

@@ -88,6 +88,6 @@ func (s *Source) trouble(matter, sentence string, err error, attrs ...any) {
 // better logs the end of a trouble, if there was one.
 func (s *Source) better(matter, sentence string) {
 	if since, was := s.often.over(matter); was {
-		s.log.Info(sentence, "group", s.cfg.Group, "after", time.Since(since).Round(time.Millisecond))
+		s.log.Info(sentence, "group", s.cfg.Group, "after", time.Since(since).Round(time.Millisecond).String())
 	}
 }

@@ -50,7 +50,7 @@ func (s *session) Setup(group sarama.ConsumerGroupSession) error {
 	if err != nil {
 		return fmt.Errorf("find out where to begin: %w", err)
 	}
-	s.source.better("plan", "The broker says where the partitions begin.")
+	s.source.better("plan", "It is known where the partitions begin.")
 	for id, b := range begins {
 		// The client's own marks are never committed; they only say where the
 		// claims begin. One of these two moves the mark, up or down.
@@ -77,11 +77,11 @@ func (s *session) Setup(group sarama.ConsumerGroupSession) error {
 func (s *session) planPatiently(group sarama.ConsumerGroupSession) (map[partitionID]beginning, error) {
 	retry := newBackoff(50*time.Millisecond, time.Second)
 	for {
-		begins, err := s.source.plan(group.Claims())
+		begins, err := s.source.plan(group.Context(), group.Claims())
 		if err == nil || errors.Is(err, sarama.ErrUnknownTopicOrPartition) {
 			return begins, err
 		}
-		s.source.trouble("plan", "The broker does not say where the partitions begin. It is asked again until it does.", err)
+		s.source.trouble("plan", "It is not known where the partitions begin. Broker and database are asked again until it is.", err)
 		if !sleep(group.Context(), retry.NextBackOff()) {
 			return nil, err
 		}
@@ -95,6 +95,9 @@ func (s *Source) reportBeginning(id partitionID, b beginning) {
 	case b.remade:
 		s.log.Warn("A topic was deleted and made again; it is read from its beginning.",
 			"topic", id.topic, "partition", id.partition, "group", s.cfg.Group, "committed_offset", b.had, "offset", b.offset)
+	case b.known:
+		s.log.Warn("The group has no offset of a partition that it has read: Kafka has forgotten it. It goes on from the position that is remembered.",
+			"topic", id.topic, "partition", id.partition, "group", s.cfg.Group, "offset", b.offset)
 	case b.had < 0:
 		s.log.Info("The group has no offset of a partition yet.",
 			"topic", id.topic, "partition", id.partition, "group", s.cfg.Group, "offset", b.offset)
@@ -145,7 +148,7 @@ func (s *session) Cleanup(group sarama.ConsumerGroupSession) error {
 	s.cause = context.Cause(group.Context())
 	if s.drain(rebalanceGrace) {
 		s.source.log.Warn("Storing records took too long for a rebalance and was cut short; they come again.",
-			"group", s.source.cfg.Group, "grace", rebalanceGrace)
+			"group", s.source.cfg.Group, "grace", rebalanceGrace.String())
 	}
 	s.cancelIngest()
 	close(s.stopCommits)

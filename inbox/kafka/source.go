@@ -32,6 +32,7 @@ type Source struct {
 
 	ran     atomic.Bool
 	dialer  *dialer
+	meters  *meters
 	clients                // replaced by renew, between two sessions
 	running sync.WaitGroup // of what Run has started
 	failed  chan error     // why loop has given up
@@ -56,7 +57,7 @@ func New(cfg Config, sink Sink) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, sink: sink, log: cfg.Log,
-		dialer: newDialer(), topics: newTopics(cfg.Topics), look: make(chan struct{}, 1), failed: make(chan error, 1),
+		dialer: newDialer(), meters: newMeters(cfg), topics: newTopics(cfg.Topics), look: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	s.dialer.tls = cfg.TLS
 	return s, nil
@@ -206,7 +207,7 @@ func (s *Source) stop(endLoop context.CancelFunc) error {
 		}
 		cut := time.AfterFunc(s.cfg.LeaveTimeout, func() {
 			s.log.Warn("The broker takes too long to let the member go; it is left to find out by itself.",
-				"group", s.cfg.Group, "time_out", s.cfg.LeaveTimeout)
+				"group", s.cfg.Group, "time_out", s.cfg.LeaveTimeout.String())
 			s.dialer.cut()
 		})
 		defer cut.Stop()

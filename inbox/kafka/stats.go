@@ -39,7 +39,10 @@ const (
 type PartitionStats struct {
 	Topic     string
 	Partition int32
-	State     State
+	// TopicID tells the topic from an older or newer one of its name; empty: the
+	// broker gives topics no ids.
+	TopicID string
+	State   State
 	// Position is the offset before which all is stored.
 	Position int64
 	// Committed is the offset that the group has; -1: none.
@@ -83,7 +86,7 @@ func (q *queue) stats() []PartitionStats {
 	all := make([]PartitionStats, 0, len(q.partitions))
 	for id, p := range q.partitions {
 		st := PartitionStats{
-			Topic: id.topic, Partition: id.partition, State: Reading,
+			Topic: id.topic, Partition: id.partition, TopicID: idText(p.mark.topic), State: Reading,
 			Position: p.position, Committed: p.committed, End: max(p.end, p.position),
 			Buffered: len(p.records), BufferedBytes: p.bytes,
 			LastError: p.lastError, LastErrorAt: p.errorAt,

@@ -33,6 +33,8 @@ func suite(t *testing.T, w world) {
 		{"slow sink", testSlowSink},
 		{"slow sink over a rebalance", testSlowSinkOverRebalance},
 		{"bounded buffer", testBoundedBuffer},
+		{"bounded buffer of compressed records", testCompressed},
+		{"bounded buffer of large records", testManyLarge},
 		{"rebalance", testRebalance},
 		{"rebalance waits for Ingest", testRebalanceWaits},
 		{"paused over a rebalance", testPausedOverRebalance},
@@ -46,7 +48,11 @@ func suite(t *testing.T, w world) {
 		{"log start passed", testLogStartPassed},
 		{"log start passed while reading", testLogStartPassedWhileReading},
 		{"log end not reached", testLogEndNotReached},
+		{"offsets forgotten", testOffsetsForgotten},
+		{"offsets forgotten of a topic made again", testForgottenTopicMadeAgain},
+		{"remembered later", testRememberedLater},
 		{"transactions", testTransactions},
+		{"much aborted", testLongAborted},
 		{"end of a transaction deleted", testTransactionEndDeleted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,7 +102,7 @@ func testInOrderAndOnce(b *bench) {
 func testByteExact(b *bench) {
 	topic := b.topic("t", 1)
 	sink := newMemory()
-	at := time.UnixMilli(1_700_000_000_123)
+	at := time.Now().Add(-time.Minute).Truncate(time.Millisecond) // what is old may be deleted
 	src := inbox.Source{Topic: topic}
 	sent := []*inbox.Record{
 		{Source: src, Time: at},

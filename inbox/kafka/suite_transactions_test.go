@@ -1,7 +1,9 @@
 package kafka_test
 
 import (
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -94,4 +96,29 @@ func testTransactionEndDeleted(b *bench) {
 	if strings.Contains(b.log.String(), "level=ERROR") {
 		b.Errorf("what was read to its end was taken for lost:\n%s", b.log)
 	}
+}
+
+// However much was aborted at the end of a partition, lag is soon gone.
+func testLongAborted(b *bench) {
+	topic := b.topic("t", 1)
+	tx := b.transactional(topic)
+	const n, size = 60, 100_000 // more than one look at the log shows
+	value := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(value)
+	for range n {
+		b.check(tx.BeginTransaction())
+		tx.Produce(b.ctx, &kgo.Record{Value: value}, nil)
+		b.check(tx.Flush(b.ctx))
+		b.check(tx.EndTransaction(b.ctx, kgo.TryAbort))
+	}
+	b.eventually("the last transaction has ended", func() bool { return b.offsets(topic, 1, -1)[0] == 2*n })
+	cfg := b.config(topic)
+	cfg.TopicRefresh = time.Second
+	began := time.Now()
+	c := b.start(cfg, newMemory())
+	b.awaitCommit(topic, 0, 2*n)
+	if took := time.Since(began); took > n/2*cfg.TopicRefresh {
+		b.Errorf("it took %v to pass %d aborted transactions", took, n)
+	}
+	c.stop()
 }

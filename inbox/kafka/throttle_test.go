@@ -43,6 +43,46 @@ func TestFullBuffer(t *testing.T) {
 	})
 }
 
+// Many partitions with a large record each: when the buffer is used up, not even
+// those are fetched that hold nothing, until there is room again. But one record
+// larger than all of it does not hold up the others.
+func TestFullBufferOfLargeRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits
+		l.bufferBytes, l.batchRecords, l.batchBytes = 100_000, 1, 1000
+		q, f := newTestQueue(l, 10)
+		for p := range int32(4) { // each is paused as it holds something, and three fit
+			fill(q, p, 1, 30_000)
+			if f.paused["t"][9] != (p == 3) {
+				t.Fatalf("with %d bytes held, paused are %v", q.bytes, f.paused["t"])
+			}
+		}
+		fill(q, 4, 1, 30_000) // it was on its way
+		q.stored(taken(t, q))
+		if !f.paused["t"][9] {
+			t.Errorf("with %d bytes held, a partition is fetched anew", q.bytes)
+		}
+		q.stored(taken(t, q))
+		if f.paused["t"][9] {
+			t.Errorf("with %d bytes held, a partition that holds nothing is not fetched", q.bytes)
+		}
+		q.close()
+
+		q, f = newTestQueue(l, 10)
+		fill(q, 0, 1, 500_000)
+		q.failed(taken(t, q), errors.New("no"))
+		fill(q, 1, 1, 50_000)
+		if f.paused["t"][9] {
+			t.Error("a record that is larger than the buffer holds up the others")
+		}
+		fill(q, 2, 1, 500_000)
+		if !f.paused["t"][9] {
+			t.Error("there is no end to what is held")
+		}
+		q.close()
+	})
+}
+
 // What partitions without records may bring is kept free, but not at any price.
 func TestRoom(t *testing.T) {
 	l := testLimits

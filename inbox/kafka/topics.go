@@ -167,7 +167,7 @@ func (s *Source) awaitTopics(ctx context.Context) map[string]topicInfo {
 func (s *Source) reportMissing() {
 	for name, reason := range s.topics.missing() {
 		if _, ok := s.often.allow("missing " + name); ok {
-			s.log.Warn("A topic cannot be read. It is waited for, while the others are read; create it, or correct the configuration.",
+			s.log.Warn("A topic cannot be read. It is waited for, while the others are read; create it, let this user read it, or correct the configuration.",
 				"topic", name, "group", s.cfg.Group, "reason", reason)
 		}
 	}
@@ -228,6 +228,9 @@ func (s *Source) measure() {
 	}
 	s.better("measure", "The ends of the partitions are known again.")
 	sess.queue.setEnds(ends)
+	for _, id := range ids {
+		sess.queue.setMeter(id, s.meterOf(id)) // its leader may have moved
+	}
 	s.passEmpty(sess)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Config says what Start is to start.
@@ -47,6 +48,7 @@ func Start(cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start embedded broker: %w", err)
 	}
+	cluster.ControlKey(int16(kmsg.Fetch), divideFetch)
 	b := &Broker{cluster: cluster, gate: g}
 	if err := b.createMissing(cfg.Topics); err != nil {
 		b.Close()

@@ -45,7 +45,11 @@ func judgeTopics(broker string, found *kafka.Inspection) finding {
 	var wrong, remedies []string
 	for _, name := range slices.Sorted(maps.Keys(found.Missing)) {
 		wrong = append(wrong, fmt.Sprintf("%s cannot be read: %s", name, found.Missing[name]))
-		remedies = append(remedies, "kafka-topics.sh --bootstrap-server "+broker+" --create --topic "+shellWord(name))
+		remedy := "kafka-topics.sh --bootstrap-server " + broker + " --create --topic " + shellWord(name)
+		if strings.HasPrefix(name, "^") { // a pattern is no name to give to a topic
+			remedy = "kafka-topics.sh --bootstrap-server " + broker + " --list"
+		}
+		remedies = append(remedies, remedy)
 	}
 	if len(wrong) > 0 {
 		return fail(strings.Join(remedies, "\n"), "%s", strings.Join(wrong, "; "))

@@ -75,6 +75,9 @@ func TestKafka(t *testing.T) {
 	k.Topics = []string{"orders", "missing"}
 	_, topics, _ = look()
 	judge(t, topics, doctor.Failed, "missing cannot be read: ", "kafka-topics.sh --bootstrap-server "+b.Addr()+" --create --topic missing")
+	k.Topics = []string{"orders", "^parcels"}
+	_, topics, _ = look()
+	judge(t, topics, doctor.Failed, "^parcels cannot be read: no topic matches it", "kafka-topics.sh --bootstrap-server "+b.Addr()+" --list")
 
 	k.Brokers = []string{"127.0.0.1:1"}
 	r := doctor.Examine(t.Context(), w.Options).Results

@@ -43,5 +43,6 @@ func (s *Service) kafka(o Options) (*kafka.Source, error) {
 	}
 	c.StopTimeout = max(time.Second, min(s.cfg.Lanes.Drain, 10*time.Second))
 	c.CommitInterval = o.Commit
+	c.Remembered = remembered(o.Pool, s.cfg.Database.Schema, c.Group)
 	return kafka.New(c, s.Ingester)
 }

@@ -20,6 +20,7 @@ type sourceRows struct {
 	errors                     []*string
 	errorTimes                 []*time.Time
 	gone, whyGone              []string
+	topicIDs                   []*string
 }
 
 func newSourceRows(st kafka.Stats, counts map[inbox.Partition]inbox.Counts) *sourceRows {
@@ -35,6 +36,9 @@ func newSourceRows(st kafka.Stats, counts map[inbox.Partition]inbox.Counts) *sou
 		r.add(key, state, counts[key])
 		last := len(r.topics) - 1
 		r.positions[last], r.ends[last] = &p.Position, &p.End
+		if p.TopicID != "" {
+			r.topicIDs[last] = &p.TopicID
+		}
 		if p.Committed >= 0 {
 			r.committed[last] = &p.Committed
 		}
@@ -59,6 +63,7 @@ func (r *sourceRows) add(p inbox.Partition, state string, c inbox.Counts) {
 	r.positions, r.committed, r.ends = append(r.positions, nil), append(r.committed, nil), append(r.ends, nil)
 	r.counts = append(r.counts, c.Stored, c.Duplicates, c.Conflicts, c.Quarantined, c.Ignored)
 	r.errors, r.errorTimes = append(r.errors, nil), append(r.errorTimes, nil)
+	r.topicIDs = append(r.topicIDs, nil)
 }
 
 func (r *sourceRows) args(group, member, process string) []any {
@@ -67,5 +72,5 @@ func (r *sourceRows) args(group, member, process string) []any {
 		reader, by = nil, nil
 	}
 	return []any{group, reader, by, r.topics, r.partitions, r.states, r.positions, r.committed, r.ends,
-		r.counts, r.errors, r.errorTimes, r.gone, r.whyGone}
+		r.counts, r.errors, r.errorTimes, r.gone, r.whyGone, r.topicIDs}
 }

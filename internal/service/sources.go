@@ -18,7 +18,7 @@ import (
 
 // noteSourcesSQL writes all partitions in one statement; see note_sources() in
 // the migrations for its locks.
-const noteSourcesSQL = `select {schema}.note_sources($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+const noteSourcesSQL = `select {schema}.note_sources($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 const (
 	// noteEvery is the least time between two looks at the source.
