@@ -10,13 +10,14 @@ import (
 // just ran. The database has the truth: claim compares cursor and version with
 // it under the lane's lock.
 //
-// The scheduler's mutex guards place, again and woken; everything else belongs to
+// The scheduler's mutex guards place, again, woken and helped; everything else belongs to
 // whoever took the lane from the scheduler.
 type lane struct {
-	id    int64
-	place place
-	again bool // was told of new events while it ran
-	woken bool // by a notification, not by the sweep
+	id     int64
+	place  place
+	again  bool // was told of new events while it ran
+	woken  bool // by a notification, not by the sweep
+	helped bool // of another process's share
 
 	seen       bool // was loaded before by this process
 	loaded     bool // what follows was read from the database and still stands

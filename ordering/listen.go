@@ -39,9 +39,13 @@ func (p *Processor) listen(ctx context.Context) {
 		},
 		ReconnectDelay: reconnectDelay,
 	}
-	listener.Handle(p.cfg.Schema+"_wake", waker{p})
+	listener.Handle(p.channel(), waker{p})
 	_ = listener.Listen(ctx) // returns the context's error
 }
+
+// channel is where notifications come: of lanes that got events, and of processes
+// that come or leave.
+func (p *Processor) channel() string { return p.cfg.Schema + "_wake" }
 
 type waker struct{ p *Processor }
 
@@ -58,6 +62,9 @@ func (w waker) HandleNotification(_ context.Context, n *pgconn.Notification, _ *
 	switch {
 	case known && from == strconv.Itoa(int(w.p.id.Load())) && w.p.told.Load():
 		return nil // whoever stored them in this process said so at once
+	case names == "members":
+		signal(w.p.beatNow)
+		return nil
 	case names == "*":
 		w.p.sweeper.soon()
 		return nil

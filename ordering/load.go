@@ -101,7 +101,7 @@ func (r *row) into(l *lane, perLane int) error {
 	l.cursor, l.version, l.generation = r.cursor, r.version, r.generation
 	l.attempts, l.crashes, l.parked, l.runnable = r.attempts, r.crashes, r.parked, r.runnable
 	l.carefulTo = r.carefulTo
-	if !l.seen {
+	if !l.seen || l.traced { // who ran it at the first look may have been at work still
 		l.traced = r.traced
 	}
 	if r.position == nil {

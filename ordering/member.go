@@ -39,7 +39,7 @@ const (
 func (p *Processor) register(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		var id int32
-		err := p.pool.QueryRow(ctx, p.sql.register, p.cfg.Name).Scan(&id)
+		err := p.pool.QueryRow(ctx, p.sql.register, p.cfg.Name, p.channel()).Scan(&id, nil)
 		if err == nil {
 			p.id.Store(id)
 			p.outage.over()
@@ -54,7 +54,7 @@ func (p *Processor) register(ctx context.Context) bool {
 func (p *Processor) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if _, err := p.pool.Exec(ctx, p.sql.unregister, p.id.Load()); err != nil {
+	if _, err := p.pool.Exec(ctx, p.sql.unregister, p.id.Load(), p.channel()); err != nil {
 		p.log.Debug("could not unregister; the others notice within seconds", "error", err.Error())
 	}
 }

@@ -175,6 +175,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	if !p.register(ctx) {
 		return nil // stopped before the database could be reached
 	}
+	if err := p.beatOnce(ctx); err != nil && ctx.Err() == nil {
+		p.outage.wait(ctx, err) // the share is known a little later
+	}
 	// Helpers run until the workers are done: a worker may need its heartbeat.
 	helping, stopHelping := context.WithCancel(context.Background())
 	defer stopHelping()

@@ -28,12 +28,14 @@ type scheduler struct {
 	settle  chan struct{}
 	refill  chan struct{}
 	stopped bool
+	mine    share // of the lanes
 }
 
 func newScheduler(workers, group int) *scheduler {
 	return &scheduler{
 		group:   group,
 		workers: workers,
+		mine:    share{of: 1},
 		lanes:   make(map[int64]*lane),
 		began:   make(map[int64]time.Time),
 		nudge:   make(chan struct{}, workers),
@@ -139,8 +141,23 @@ func (s *scheduler) tryTake() []*lane {
 	return taken
 }
 
+// help has lanes of other processes' shares run here, for as long as they have
+// events.
+func (s *scheduler) help(ids []int64) {
+	s.wake(ids, true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if l := s.lanes[id]; l != nil {
+			l.helped = true
+		}
+	}
+}
+
 // put gives lanes back after their turn: those that may have events to run go
-// to the end of the queue, the others to the settler.
+// to the end of the queue, the others to the settler. A lane that ran while the
+// shares changed is left to the process whose it is now: two that run it by turns
+// would only meet.
 func (s *scheduler) put(lanes []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,6 +166,10 @@ func (s *scheduler) put(lanes []*lane) {
 		if l.again {
 			l.more = true
 			l.swept = l.swept && !l.woken
+		}
+		if !s.keeps(l) {
+			delete(s.lanes, l.id)
+			continue
 		}
 		if len(l.events) > 0 || l.more || !l.loaded {
 			s.push(l)
@@ -179,9 +200,10 @@ func (s *scheduler) replace(lanes []*lane) {
 func (s *scheduler) keep(mine share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.mine = mine
 	kept := s.ready[:0]
 	for _, l := range s.ready[s.first:] {
-		if l.id%mine.of == mine.index || l.stale { // what it counted is to be taken back
+		if s.keeps(l) {
 			kept = append(kept, l)
 		} else {
 			delete(s.lanes, l.id)
@@ -189,6 +211,12 @@ func (s *scheduler) keep(mine share) {
 	}
 	clear(s.ready[len(kept):])
 	s.ready, s.first = kept, 0
+}
+
+// keeps reports whether a lane stays here: it is of this process's share, helps
+// another one, or something of it is still to be written down.
+func (s *scheduler) keeps(l *lane) bool {
+	return l.id%s.mine.of == s.mine.index || l.helped || l.stale || l.failed != nil
 }
 
 // settleSoon is how many lanes the settler takes without waiting for its tick.

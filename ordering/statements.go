@@ -46,8 +46,10 @@ from {schema}.load($1, $2, $3, $4)`
 	stalledSQL = `select lane_id, cursor from {schema}.stalled($1, $2, $3, $4)`
 	dueSQL     = `select lanes, next from {schema}.due($1, $2, $3)`
 
-	registerSQL   = `insert into {schema}.processes (name) values ($1) returning process_id`
-	unregisterSQL = `delete from {schema}.processes where process_id = $1`
+	registerSQL   = `with born as (insert into {schema}.processes (name) values ($1) returning process_id)
+select process_id, pg_notify($2, 'members') from born`
+	unregisterSQL = `with gone as (delete from {schema}.processes where process_id = $1 returning 1)
+select pg_notify($2, 'members') from gone`
 	heartbeatSQL  = `select members, lost from {schema}.heartbeat($1, $2, $3, $4, $5)`
 	evictSQL      = `select {schema}.evict($1, $2)`
 )

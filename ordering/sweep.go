@@ -202,7 +202,7 @@ func (s *sweeper) help(ctx context.Context, share share) (pending int, err error
 	if s.seen != nil && time.Since(s.seenAt) < helpAfter {
 		return pending, nil
 	}
-	s.p.sched.wake(still, true)
+	s.p.sched.help(still)
 	s.seen, s.seenAt = seen, time.Now()
 	return pending, nil
 }
