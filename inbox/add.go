@@ -56,7 +56,7 @@ func (s *Store) add(events []Event, stage func(*columns) (outcomes string, err e
 	}
 	outcomes, err := stage(c)
 	if err != nil {
-		return nil, fmt.Errorf("add %d events: %w", len(events), err)
+		return nil, fmt.Errorf("add %d events: %w", len(events), s.unmigrated(err))
 	}
 	return []Outcome(outcomes), nil
 }

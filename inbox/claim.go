@@ -41,7 +41,7 @@ func (s *Store) Claim(ctx context.Context, tx pgx.Tx, consumer, eventID string) 
 	}
 	err = tx.QueryRow(ctx, s.sql.claim, consumer, eventID).Scan(&first)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return false, claimError(consumer, eventID, err)
+		return false, claimError(consumer, eventID, s.unmigrated(err))
 	}
 	return first, nil
 }
@@ -56,7 +56,7 @@ func (s *Store) ClaimSQL(ctx context.Context, tx SQLTx, consumer, eventID string
 	}
 	err = tx.QueryRowContext(ctx, s.sql.claim, consumer, eventID).Scan(&first)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return false, claimError(consumer, eventID, err)
+		return false, claimError(consumer, eventID, s.unmigrated(err))
 	}
 	return first, nil
 }
@@ -107,7 +107,7 @@ func (s *Store) ForgetClaims(ctx context.Context, olderThan time.Duration) (forg
 		var n int64
 		var last *time.Time
 		if err := s.db.QueryRow(ctx, s.sql.forget, after, olderThan, forgetBatch).Scan(&n, &last); err != nil {
-			return forgotten, fmt.Errorf("forget claims: %w", err)
+			return forgotten, fmt.Errorf("forget claims: %w", s.unmigrated(err))
 		}
 		forgotten += n
 		if n < forgetBatch {

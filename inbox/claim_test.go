@@ -75,11 +75,16 @@ func TestClaim(t *testing.T) {
 		claims("billing", "e2", true)
 		must(t, tx.commit())
 		s.claims("billing:e1 billing:e2")
+		const rows = `select string_agg(ctid::text || xmin::text, ' ' order by ctid) from inboxd.claims where consumer = 'billing'`
+		before := one[string](t, s.pool, rows)
 		tx = begin()
 		claims("billing", "e1", false)
 		claims("stock", "e1", true)
 		claims("stock", "E1", true)
 		must(t, tx.commit())
+		if after := one[string](t, s.pool, rows); after != before {
+			t.Errorf("%s: a claim that is no first one has written: %s, then %s", kind, before, after)
+		}
 		s.claims("billing:e1 billing:e2 stock:E1 stock:e1")
 		s.exec(`truncate inboxd.claims`)
 	}

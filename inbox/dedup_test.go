@@ -115,12 +115,15 @@ func TestSameIDForTwoAggregatesAtOnce(t *testing.T) {
 func TestSegmentsOpenedWhileStoring(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	const n, sessions, segments = 300, 4, 12
+	const n, sessions, segments = 300, 4, 30
 	all := events("e", n, 11)
+	_, err := s.store.Put(t.Context(), all[:5]) // whatever the machine does, there are two segments
+	must(t, err)
+	s.openSegment()
 	ctx, stop := context.WithCancel(t.Context())
 	var storing, opening sync.WaitGroup
 	opening.Go(func() {
-		for range segments {
+		for i := 0; i < segments && ctx.Err() == nil; i++ {
 			if _, err := s.pool.Exec(ctx, `select inboxd.open_segment()`); err != nil && ctx.Err() == nil {
 				t.Errorf("open a segment: %v", err)
 			}
@@ -143,12 +146,9 @@ func TestSegmentsOpenedWhileStoring(t *testing.T) {
 		})
 	}
 	storing.Wait()
-	opening.Wait()
 	stop()
+	opening.Wait()
 	s.whole(one[int](t, s.pool, `select count(distinct event_id) from inboxd.inbox`))
-	if got := one[int](t, s.pool, `select count(distinct segment) from inboxd.inbox`); got < 2 {
-		t.Errorf("events are in %d segments: nothing was tested", got)
-	}
 }
 
 func TestDuplicatesAndConflictsOfOlderSegments(t *testing.T) {

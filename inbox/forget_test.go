@@ -51,6 +51,44 @@ func TestForgetClaims(t *testing.T) {
 	}
 }
 
+// pages is a database that forgets one whole page of claims, and keeps what it was
+// asked.
+type pages struct {
+	inbox.DB
+	page  int64
+	last  time.Time
+	after []time.Time
+}
+
+func (p *pages) QueryRow(_ context.Context, _ string, args ...any) pgx.Row {
+	p.after = append(p.after, args[0].(time.Time))
+	if len(p.after) == 1 {
+		p.page = int64(args[2].(int))
+		return forgotten{p.page, &p.last}
+	}
+	return forgotten{}
+}
+
+type forgotten struct {
+	n    int64
+	last *time.Time
+}
+
+func (f forgotten) Scan(dest ...any) error {
+	*dest[0].(*int64), *dest[1].(**time.Time) = f.n, f.last
+	return nil
+}
+
+// A page begins where the one before it ended, and not again at what that left dead.
+func TestForgettingGoesOn(t *testing.T) {
+	t.Parallel()
+	db := &pages{last: time.Unix(1e9, 0)}
+	n, err := inbox.NewStore(db, "").ForgetClaims(t.Context(), time.Hour)
+	if n != db.page || err != nil || len(db.after) != 2 || !db.after[0].IsZero() || !db.after[1].Equal(db.last) {
+		t.Errorf("forgot %d, %v, in pages after %v", n, err, db.after)
+	}
+}
+
 // A claim that is being forgotten is there or not: who claims it meanwhile waits
 // for the end.
 func TestForgetMeetsClaim(t *testing.T) {

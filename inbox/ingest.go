@@ -7,9 +7,19 @@ import (
 	"sync"
 )
 
-// Counts says what became of records, by outcome.
+// Counts says what became of records, by outcome. A record is counted once.
 type Counts struct {
-	Stored, Duplicates, Conflicts, Quarantined, Ignored int64
+	// Stored records are new events.
+	Stored int64
+	// Duplicates were stored already, as they are.
+	Duplicates int64
+	// Conflicts have the id of an event that is stored with another content.
+	Conflicts int64
+	// Quarantined records could not become events.
+	Quarantined int64
+	// Ignored records are of a type that is ignored, or were passed over by the
+	// decoder.
+	Ignored int64
 }
 
 // Plus adds two counts.

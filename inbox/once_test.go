@@ -98,6 +98,14 @@ func TestOnceErrors(t *testing.T) {
 			t.Errorf("%+v: %v, ran %d times", m, err, ran)
 		}
 	}
+	failing := inbox.Once(s.store, "c", messageID, func(_ context.Context, _ pgx.Tx, m message) error { return m.failing })
+	m := message{id: "e", failing: errHandler}
+	for range 2 { // what failed was not claimed
+		err := pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error { return failing(t.Context(), tx, m) })
+		if !errors.Is(err, errHandler) {
+			t.Errorf("of a handler that fails: %v", err)
+		}
+	}
 	next := func(context.Context, pgx.Tx, message) error { return nil }
 	for want, make := range map[string]func(){
 		"no store":           func() { inbox.Once(nil, "c", messageID, next) },

@@ -66,7 +66,7 @@ func (s *Store) Find(ctx context.Context, id string) (*StoredEvent, error) {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find event %.100q: %w", id, err)
+		return nil, fmt.Errorf("find event %.100q: %w", id, s.unmigrated(err))
 	}
 	return &e, nil
 }
@@ -95,7 +95,7 @@ func (s *Store) Lane(ctx context.Context, aggregateID string, from int64) iter.S
 			from = page[len(page)-1].Position + 1
 		}
 		if err != nil {
-			yield(StoredEvent{}, fmt.Errorf("read the lane of %.100q: %w", aggregateID, err))
+			yield(StoredEvent{}, fmt.Errorf("read the lane of %.100q: %w", aggregateID, s.unmigrated(err)))
 		}
 	}
 }
@@ -184,7 +184,7 @@ func (s *Store) CountLanes(ctx context.Context) (c LaneCounts, err error) {
 			Scan(&c.Idle, &c.Ready, &c.Running, &c.Backoff, &c.Waiting, &c.Stuck, &c.Paused)
 	}
 	if err != nil {
-		return LaneCounts{}, fmt.Errorf("count lanes: %w", err)
+		return LaneCounts{}, fmt.Errorf("count lanes: %w", s.unmigrated(err))
 	}
 	return c, nil
 }

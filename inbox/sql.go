@@ -9,9 +9,9 @@ import (
 )
 
 // SQLTx is what is needed of a transaction of database/sql. *sql.Tx has it, and
-// with it whatever is made on one: sqlx.Tx.Tx, the transaction in
-// gorm.DB.Statement.ConnPool, that of an ent driver. Any driver for PostgreSQL
-// does: pgx's stdlib, lib/pq.
+// with it whatever is made on one: sqlx.Tx.Tx, that of an ent driver, and with GORM
+// tx.Statement.ConnPool within a db.Transaction, as it is, also with PrepareStmt.
+// Any driver for PostgreSQL does: pgx's stdlib, lib/pq.
 //
 // Of anything but a *sql.Tx, such as a *sql.Conn in which a transaction was begun
 // by hand, it is made sure first, in two short round trips, that there is a

@@ -56,7 +56,8 @@ func (o Outcome) String() string {
 
 // Store puts events into the inbox and reads them. It is safe for concurrent use.
 type Store struct {
-	db        DB    // nil: only what takes a transaction works
+	db        DB // nil: only what takes a transaction works
+	schema    string
 	err       error // what NewStore was told wrong; every call answers it
 	sql       statements
 	processID func() *int32
@@ -106,6 +107,7 @@ func NewStore(db DB, schema string, options ...StoreOption) *Store {
 		schema = DefaultSchema
 	}
 	s := &Store{
+		schema:    schema,
 		sql:       statementsFor(schema),
 		processID: func() *int32 { return nil },
 		onStored:  func([]int64) {},
@@ -145,20 +147,6 @@ func (s *Store) usable() error {
 		return &invalid{"the store has no database: NewStore was given a nil pool, with which only Add, Claim and theirs for database/sql work"}
 	}
 	return nil
-}
-
-// maxSchema is the longest name of a schema, in bytes: the channel that wakes
-// lanes is the schema's name and "_wake", and PostgreSQL has 63 bytes for it.
-const maxSchema = 63 - len("_wake")
-
-func checkSchema(schema string) error {
-	switch {
-	case len(schema) > maxSchema:
-		return fmt.Errorf("the schema %q has %d bytes, but must have at most %d", schema, len(schema), maxSchema)
-	case strings.HasPrefix(strings.ToLower(schema), "pg_"):
-		return fmt.Errorf("the schema cannot be %q: PostgreSQL keeps names that begin with pg_ for itself", schema)
-	}
-	return checkName("schema", schema)
 }
 
 func statementsFor(schema string) statements {
@@ -212,7 +200,7 @@ func (s *Store) put(ctx context.Context, events []Event, refused []refusedRecord
 		return s.db.SendBatch(ctx, batch).Close()
 	}
 	if err := retryConflicts(ctx, once); err != nil {
-		return nil, fmt.Errorf("store %d events: %w", len(events), err)
+		return nil, fmt.Errorf("store %d events: %w", len(events), s.unmigrated(err))
 	}
 	s.onStored(lanes)
 	return []Outcome(outcomes), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,11 @@ func TestStoreMadeWrongly(t *testing.T) {
 		"OnStored was given no function":     inbox.NewStore(s.pool, "", inbox.OnStored(nil)),
 		"ForProcess was given no function":   inbox.NewStore(s.pool, "", inbox.ForProcess(nil)),
 		"an option that is nil":              inbox.NewStore(s.pool, "", nil),
+		"the schema cannot be":               inbox.NewStore(s.pool, "pg_x", nil), // the first mistake
 	} {
+		if err := store.Err(); !errors.Is(err, inbox.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Err: want %q, got %v", want, err)
+		}
 		for name, call := range calls(t.Context(), store, tx) {
 			if err := call(); !errors.Is(err, inbox.ErrInvalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: want %q, got %v", name, want, err)
@@ -62,6 +67,24 @@ func TestStoreMadeWrongly(t *testing.T) {
 		}
 	}
 	s.whole(0)
+}
+
+// A schema without inboxd in it is named, with what to do.
+func TestStoreInAnUnmigratedSchema(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(`create schema empty`)
+	for _, schema := range []string{"nowhere", "empty"} {
+		store := inbox.NewStore(s.pool, schema)
+		for name := range calls(t.Context(), store, nil) {
+			tx := &stageTx{s.begin(), s.beginSQL(s.openSQL("pq"))} // an error leaves it failed
+			err := calls(t.Context(), store, tx)[name]()
+			if want := fmt.Sprintf("is schema %q of this database migrated (inboxd migrate up)?", schema); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: want %q, got %v", name, want, err)
+			}
+			must(t, errors.Join(tx.pgx.Rollback(t.Context()), tx.sql.Rollback()))
+		}
+	}
 }
 
 // Without a database a Store does what takes a transaction.

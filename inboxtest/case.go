@@ -30,8 +30,8 @@ type Case struct {
 	State []string
 	// Outside names tables that stand for the world outside of the transaction: a
 	// fake of an API that keeps its calls there, say. A failed attempt may leave
-	// something in them. In the end they have to hold the same, as all others.
-	// Default: none.
+	// something in them. In the end they have to hold the same, as all others. A
+	// table outside of the schema public is named with its schema. Default: none.
 	Outside []string
 	// Stuck says that lanes may end up stuck when all goes well, because the case
 	// is about that. Otherwise it fails the check. Default false.

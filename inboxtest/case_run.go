@@ -189,9 +189,34 @@ func (c Case) clean(t T) *run {
 	return first
 }
 
+// compares fails the test if there is nothing to compare, so that every handler
+// would pass, or if a table is named that is not there.
+func (r *run) compares() {
+	r.t.Helper()
+	ctx, cancel := r.context()
+	defer cancel()
+	tables, err := r.tables(ctx)
+	if err != nil {
+		r.t.Fatalf("%s: %v", r.name, err)
+	}
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = t.name
+	}
+	for _, name := range r.c.Outside {
+		if !slices.Contains(names, name) {
+			r.t.Fatalf("Case.Outside names %q, which is no business table; there are: %s", name, list(names))
+		}
+	}
+	if len(tables) == 0 && len(r.c.State) == 0 {
+		r.t.Fatalf("there is no business table whose rows could be compared; make them with Options.Setup or Options.Prepare")
+	}
+}
+
 func (c Case) once(t T, name string) *run {
 	t.Helper()
 	r := c.fresh(t, name, noFaults{})
+	r.compares()
 	r.oneByOne(r.process(c.calm()))
 	waiting := r.Waiting()
 	if len(waiting) > 0 && !c.Stuck {

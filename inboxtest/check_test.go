@@ -321,6 +321,8 @@ func TestMistakesInACase(t *testing.T) {
 		"one registry": {func(c *inboxtest.Case) { c.Handlers = func(*inboxtest.Kit) *handlers.Registry { return once } }, "a new registry at each call"},
 		"one lane":     {func(c *inboxtest.Case) { c.Events = c.Events[:1] }, "two aggregates or more"},
 		"bad setup":    {func(c *inboxtest.Case) { c.Options.Setup = "creat table x" }, "run Options.Setup"},
+		"no tables":    {func(c *inboxtest.Case) { c.Options.Setup = "" }, "no business table"},
+		"no outside":   {func(c *inboxtest.Case) { c.Outside = []string{"calls"} }, `names "calls", which is no business table; there are: accounts, entries`},
 		"bad state":    {func(c *inboxtest.Case) { c.State = []string{"select nothing from nowhere"} }, "in: select nothing from nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {

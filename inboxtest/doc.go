@@ -81,7 +81,9 @@
 //
 // The clock is the database's, and nothing changes it. Jumping and Advance move
 // what is due: the ends of backoffs, and the probes of event types that are paused.
-// All that is waited for moves by the same time, so that it ends in its order.
+// All that is waited for moves by the same time, so that it ends in its order. Lanes
+// that fail under RunDue are held, so that the database's clock does not make them
+// due. Limits of handlers, which go by the process's clock, are waited for.
 //
 // Faults are put at what a handler sends on the connection of its transaction, by
 // a tracer of the pool, whichever way it goes there: pgx.Tx, its Conn, a batch, a

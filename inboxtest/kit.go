@@ -29,6 +29,7 @@ type Kit struct {
 	began   time.Time // by the server's clock
 	added   int       // events that Add has named
 	elapsed time.Duration
+	held    held
 }
 
 // New makes a database for the test, which is dropped when the test ends. It

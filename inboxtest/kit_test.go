@@ -193,6 +193,7 @@ func TestAssertionsFail(t *testing.T) {
 		"no row":       {func(k *inboxtest.Kit) { inboxtest.Get[int](k, "select 1 where false") }, []string{"no rows", "in: select 1 where false"}},
 		"bad event":    {func(k *inboxtest.Kit) { k.Add(inboxtest.Event("", "Moved", nil)) }, []string{"aggregate_id is empty"}},
 		"nil registry": {func(k *inboxtest.Kit) { k.Run(nil) }, []string{"the registry is nil"}},
+		"back in time": {func(k *inboxtest.Kit) { k.Advance(-time.Hour) }, []string{"time does not run backwards"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

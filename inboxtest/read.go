@@ -93,12 +93,16 @@ func (k *Kit) Lane(aggregate string) *admin.LaneDetail {
 }
 
 // Wait is how long the aggregate's lane still has to wait in its backoff; 0 if it
-// is in none.
+// is in none. After RunDue it is exact: what the failure said, less what Advance
+// has let pass.
 func (k *Kit) Wait(aggregate string) time.Duration {
 	k.t.Helper()
 	lane := k.Lane(aggregate)
 	if lane.NextAttemptAt == nil {
 		return 0
 	}
-	return lane.NextAttemptAt.Sub(lane.AsOf)
+	if wait, ok := k.held.wait(aggregate); ok {
+		return wait
+	}
+	return max(lane.NextAttemptAt.Sub(lane.AsOf), 0)
 }

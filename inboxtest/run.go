@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,36 +20,49 @@ import (
 // all others.
 //
 // A handler that answers Pause or Later again and again is called a few times, and
-// its lane is left waiting: a later Run goes on from there.
+// its lane is left waiting: a later Run goes on from there. Limits such as
+// handlers.RateLimit answer Later by the real clock, which does not jump: Run waits
+// for those whose time comes within a second. A registry for tests is better made
+// without them.
 func (k *Kit) Run(reg *handlers.Registry) {
 	k.t.Helper()
-	k.run(reg, true)
+	k.held.forget()
+	k.run(reg, true, k.options.Config)
 }
 
-// RunDue runs lanes like Run, without jumping: lanes that back off are left in
-// their backoff. Advance makes them due.
+// RunDue runs lanes like Run, without jumping: lanes that back off after a failure
+// are left in their backoff, however long the test takes. Advance makes them due.
+// What a handler puts off with Later comes due by the real clock as well.
 func (k *Kit) RunDue(reg *handlers.Registry) {
 	k.t.Helper()
-	k.run(reg, false)
+	config := k.options.Config
+	config.Hooks = append(slices.Clone(config.Hooks), holdHook{k})
+	k.hold(farAway)
+	k.run(reg, false, config)
+	k.hold(0)
 }
 
 // Advance has d pass for all backoffs. It moves what is due in the database, and
 // no clock: times that are read from a clock, received_at among them, stay true.
 func (k *Kit) Advance(d time.Duration) {
 	k.t.Helper()
+	if d < 0 {
+		k.t.Fatalf("Advance was given %s; time does not run backwards", d)
+	}
 	ctx, cancel := k.context()
 	defer cancel()
 	if _, err := k.jump(ctx, d); err != nil {
 		k.t.Fatalf("%v", err)
 	}
+	k.held.pass(d)
 }
 
 // Elapsed is the time that Run and Advance have let pass.
 func (k *Kit) Elapsed() time.Duration { return k.elapsed }
 
-func (k *Kit) run(reg *handlers.Registry, jump bool) {
+func (k *Kit) run(reg *handlers.Registry, jump bool, config ordering.Config) {
 	k.t.Helper()
-	p, err := k.start(reg, k.options.Config)
+	p, err := k.start(reg, config)
 	if err != nil {
 		k.t.Fatalf("%v", err)
 	}
@@ -101,13 +115,17 @@ const pollEvery = 3 * time.Millisecond
 // losing an attempt, before Run has seen enough: a dependency stays down.
 const maxIdleJumps = 3
 
+// limitsTake is how long a limit that goes by the real clock may keep all lanes
+// waiting before Run has seen enough.
+const limitsTake = time.Second
+
 // untilQuiet waits until no lane can run, or until one of the processes ends.
 func (k *Kit) untilQuiet(jump bool, processes ...*process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), k.options.Timeout)
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	idle, last := 0, progress{}
+	idle, last, moved := 0, progress{}, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -127,10 +145,13 @@ func (k *Kit) untilQuiet(jump bool, processes ...*process) error {
 			return nil
 		}
 		if idle++; l.progress != last {
-			idle, last = 0, l.progress
+			idle, last, moved = 0, l.progress, time.Now()
 		}
 		if idle >= maxIdleJumps {
-			return nil
+			if !l.backsOff || *l.next > limitsTake || time.Since(moved) > limitsTake {
+				return nil
+			}
+			continue
 		}
 		due, err := k.jump(ctx, max(*l.next, 0)+time.Millisecond)
 		if err != nil {
@@ -147,8 +168,9 @@ func (k *Kit) untilQuiet(jump bool, processes ...*process) error {
 type progress struct{ done, failed int64 }
 
 type look struct {
-	quiet bool
-	next  *time.Duration // to the end of the next backoff; nil: nobody backs off
+	quiet    bool
+	next     *time.Duration // to the end of the next backoff or pause; nil: nobody waits for one
+	backsOff bool           // a lane is in a backoff
 	progress
 }
 
@@ -167,12 +189,13 @@ select not exists (
 		where l.paused_type is not null and l.paused_type not in (select b.event_type from {schema}.breakers b)),
 	least((select min(l.next_attempt_at) from {schema}.lanes l where l.state = 'backoff'),
 		(select min(b.next_probe_at) from {schema}.breakers b where b.event_type = any($1))) - clock_timestamp(),
+	exists (select from {schema}.lanes l where l.state = 'backoff'),
 	(select coalesce(sum(l.cursor), 0)::bigint from {schema}.lanes l),
 	(select count(*) from {schema}.failures)`
 
 func (k *Kit) look(ctx context.Context, types []string) (look, error) {
 	var l look
-	err := k.side.QueryRow(ctx, k.in(lookSQL), types).Scan(&l.quiet, &l.next, &l.done, &l.failed)
+	err := k.side.QueryRow(ctx, k.in(lookSQL), types).Scan(&l.quiet, &l.next, &l.backsOff, &l.done, &l.failed)
 	if err != nil {
 		return l, fmt.Errorf("look at the lanes: %w", err)
 	}

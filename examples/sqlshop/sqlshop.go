@@ -9,9 +9,9 @@
 // the article, not the order, because it is the stock of an article that must not be
 // counted by two at once.
 //
-// Handlers get a pgx.Tx in any case; both meet in the database. With GORM, the
-// transaction to give to AddSQL is db.Statement.ConnPool.(*sql.Tx) inside of
-// db.Transaction.
+// Handlers get a pgx.Tx in any case; both meet in the database. With GORM, what to
+// give to AddSQL inside of db.Transaction is tx.Statement.ConnPool, as it is; with
+// sqlx it is the Tx within the *sqlx.Tx.
 package sqlshop
 
 import (
