@@ -175,6 +175,22 @@ func TestPauseAndResume(t *testing.T) {
 	equal(t, s.violations(admin.VerifyOptions{AggregateID: "stuck"}), []string{})
 }
 
+// A lane that was stuck when it was paused has been stuck all the time.
+func TestResumeOfAStuckLane(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 2, "order-1")
+	s.hold(admin.Stuck, 180, "x", "f", "order-1")
+	for _, sql := range []string{
+		`select inboxd.change(lane_id, 'pause', null, null, 'ada', null) from inboxd.lanes where state = 'stuck'`,
+		`select inboxd.change(lane_id, 'resume', null, null, 'ada', null) from inboxd.lanes where state = 'paused'`,
+	} {
+		s.exec(sql)
+	}
+	equal(t, one[int](s, `select count(*) from inboxd.lanes where state = 'stuck' and since <> error_at`), 0)
+	equal(t, one[int](s, `select count(*) from inboxd.lanes where state = 'stuck' and since < now() - interval '2 h'`) > 0, true)
+}
+
 // Lanes that wait for a breaker say so, and a resume of one frees them all.
 func TestLanesOfABreaker(t *testing.T) {
 	t.Parallel()

@@ -75,6 +75,8 @@ func TestEdit(t *testing.T) {
 	e, err := s.Revert(t.Context(), admin.By{}, "a/Paid-2")
 	must(t, err)
 	equal(t, e.Outcome, "reverted")
+	equal(t, one[string](s, `select string_agg(coalesce(detail->>'bytes', '-'), ',' order by id) from inboxd.audit where action in ('edit', 'revert')`), "9,1,0,-,1,-")
+	equal(t, one[string](s, `select detail->>'sha256' from inboxd.audit where detail->>'bytes' = '0'`), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 	const record = "U/ada edit a a/Paid-2 R, U/ada edit a a/Paid-2 R, U/ada edit a a/Paid-2 R, U/ada revert a a/Paid-2 R, " +
 		"U/ada edit a a/Paid-2 R, U revert a a/Paid-2"
 	equal(t, one[string](s, `select string_agg(concat_ws(' ', actor, action, aggregate_id, event_id, reason), ', ' order by id) from inboxd.audit`),

@@ -12,7 +12,6 @@ import (
 	"github.com/inboxd/inboxd/admin"
 	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/inboxtest"
-	"github.com/inboxd/inboxd/ordering"
 )
 
 // A backoff is no shorter for a test that takes long, and no longer after a retry.
@@ -65,7 +64,7 @@ func TestRunDueGoesByNoClock(t *testing.T) {
 // A limit goes by the real clock, and Run waits for it.
 func TestRunWaitsForLimits(t *testing.T) {
 	t.Parallel()
-	k := inboxtest.New(t, inboxtest.Options{Config: ordering.Config{Batch: 1}})
+	k := inboxtest.New(t, inboxtest.Options{})
 	reg := on(func(context.Context, pgx.Tx, handlers.Event[moved]) error { return nil })
 	reg.Use(handlers.RateLimit(5, 1))
 	for range 4 {

@@ -70,6 +70,9 @@ begin
 			return 'nothing';
 		end if;
 		changed.state := coalesce(l.paused_from, 'ready');
+		if changed.state = 'stuck' then
+			changed.since := coalesce(l.error_at, changed.since); -- it was all the time
+		end if;
 	when 'skip' then
 		if head.position is null then
 			return 'nothing';
@@ -225,7 +228,9 @@ begin
 	update {{.schema}}.lanes k
 	set version = k.version + 1, edited_to = greatest(k.edited_to, at_position)
 	where k.lane_id = lane;
-	insert into {{.schema}}.audit (actor, action, aggregate_id, event_id, reason)
-	values (edit.actor, case when patched is null then 'revert' else 'edit' end, l.aggregate_id, e.event_id, edit.reason);
+	insert into {{.schema}}.audit (actor, action, aggregate_id, event_id, reason, detail)
+	values (edit.actor, case when patched is null then 'revert' else 'edit' end, l.aggregate_id, e.event_id, edit.reason,
+		case when patched is not null then
+			jsonb_build_object('bytes', length(patched), 'sha256', encode(sha256(patched), 'hex')) end);
 	return null;
 end $$;

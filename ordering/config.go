@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inboxd/inboxd/handlers"
+	"github.com/inboxd/inboxd/inbox"
 )
 
 // Config says how lanes are run. The zero Config has all defaults.
@@ -120,8 +121,8 @@ func (c Config) validate() error {
 	atLeast("Sweep", c.Sweep, 10*time.Millisecond)
 	atLeast("Breaker.Probe", c.Breaker.Probe, 10*time.Millisecond)
 	atLeast("Breaker.Max", c.Breaker.Max, c.Breaker.Probe)
-	if len(c.Schema) > 40 {
-		errs = append(errs, fmt.Errorf("the schema's name %q has %d bytes, more than 40", c.Schema, len(c.Schema)))
+	if err := inbox.NewStore(nil, c.Schema).Err(); err != nil { // the same names for both
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, c.Retry.check("Retry"))...)
 }

@@ -3,9 +3,30 @@
 // handler writes; other aggregates at the same time; over any number of
 // processes.
 //
-//	p, err := ordering.New(pool, reg, ordering.Config{Workers: 16})
+// # First use
+//
+// The schema is migrated before: by inboxd migrate up, or by the program itself.
+// The pool is the caller's, with its own tracer, time-outs and number of
+// connections, Workers + 4 of them for inboxd.
+//
+//	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+//	defer stop()
+//	conn, err := pgx.Connect(ctx, url)
 //	…
-//	err = p.Run(ctx) // until ctx ends; nil after a clean drain
+//	_, _, err = migrations.Up(ctx, conn, "inboxd") // changes nothing if it is up to date
+//	…
+//	pool, err := pgxpool.NewWithConfig(ctx, config)
+//	…
+//	defer pool.Close()
+//	p, err := ordering.New(pool, reg, ordering.Config{Workers: 16, Log: slog.Default(), Hooks: []any{metrics}})
+//	…
+//	err = p.Run(ctx)
+//
+// Run returns when ctx has ended and what ran is done: nil, or what the drain
+// deadline cut short, by name. Call Abort at a second signal. A set-up that is wrong,
+// such as a schema that is not migrated, is an error at once; a database that is away
+// is waited for, at any time. Two Processors on two schemas run side by side, on one
+// pool if it is large enough.
 //
 // # What a turn is
 //

@@ -2,8 +2,11 @@ package ordering
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/inboxd/inboxd/internal/fault"
 )
 
 // share is the part of the lanes that this process looks after: those whose
@@ -36,18 +39,30 @@ const (
 
 // register enters the process, waiting for the database if need be. False: ctx
 // ended first.
-func (p *Processor) register(ctx context.Context) bool {
+//
+// An error is one that waiting does not mend: the set-up is wrong.
+func (p *Processor) register(ctx context.Context) (bool, error) {
 	for ctx.Err() == nil {
-		var id int32
-		err := p.pool.QueryRow(ctx, p.sql.register, p.cfg.Name, p.channel()).Scan(&id, nil)
+		id, err := p.registerOnce(ctx)
 		if err == nil {
 			p.id.Store(id)
 			p.outage.over()
-			return true
+			return true, nil
+		}
+		if ctx.Err() == nil && fault.Of(err) == fault.Event {
+			return false, fmt.Errorf("ordering: run lanes: %w", err)
 		}
 		p.outage.wait(ctx, err)
 	}
-	return false
+	return false, nil
+}
+
+func (p *Processor) registerOnce(ctx context.Context) (id int32, err error) {
+	if err := p.checkSchema(ctx); err != nil {
+		return 0, err
+	}
+	err = p.pool.QueryRow(ctx, p.sql.register, p.cfg.Name, p.channel()).Scan(&id, nil)
+	return id, err
 }
 
 // unregister leaves, so that the others take the lanes over at once.

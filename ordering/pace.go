@@ -19,9 +19,14 @@ const (
 // own; it is counted down with each turn that was not slow.
 const aloneTurns = 32
 
-// fewEvents is how many events of a lane share a transaction with other lanes
-// while nobody knows how long their type takes.
-const fewEvents = 4
+// fewEvents is how many events of a lane share a transaction while nobody knows
+// how long their type takes, or it is known to take long: whoever waits for the
+// lane, an operator or a stop, waits for the transaction. quickTurn is what a turn
+// takes at most from which a type is known to be quick.
+const (
+	fewEvents = 4
+	quickTurn = time.Second
+)
 
 // pace knows how long turns typically take. What is slow depends on it: on a
 // busy machine all turns are long, and that is no lane's fault.
@@ -29,7 +34,7 @@ type pace struct {
 	mu      sync.Mutex
 	typical time.Duration
 
-	quick map[string]*atomic.Bool // by event type: a turn of it was not slow
+	quick map[string]*atomic.Bool // by event type: its last turn was not slow
 }
 
 func newPace(types []string) *pace {
@@ -40,16 +45,17 @@ func newPace(types []string) *pace {
 	return p
 }
 
-// known reports whether the type ran in a turn that was not slow.
+// known reports whether the type is known to be quick.
 func (p *pace) known(eventType string) bool {
 	q := p.quick[eventType]
 	return q == nil || q.Load()
 }
 
-// ran takes note of an event of the type in a turn that was not slow.
-func (p *pace) ran(eventType string) {
-	if q := p.quick[eventType]; q != nil && !q.Load() {
-		q.Store(true)
+// ran takes note of an event of the type in a turn of one lane, or in one that
+// was quick.
+func (p *pace) ran(eventType string, quick bool) {
+	if q := p.quick[eventType]; q != nil && q.Load() != quick {
+		q.Store(quick)
 	}
 }
 

@@ -26,6 +26,7 @@ type Processor struct {
 	sql     statements
 
 	id       atomic.Int32 // this process's number, once it is registered
+	ran      atomic.Bool  // Run was called
 	sched    *scheduler
 	sweeper  *sweeper
 	outage   *outage
@@ -167,13 +168,19 @@ func (p *Processor) Abort() { p.abort() }
 // Run runs lanes until ctx ends, then stops taking, waits for what runs, at most
 // for Config.Drain, and returns: nil if nothing was cut short. With
 // Config.UntilIdle it also returns when no lane can run any more. PostgreSQL
-// being away is no reason to return: Run goes on trying.
+// being away is no reason to return: Run goes on trying. But it returns an error
+// at its start if the server refuses what does not change by waiting: a schema that
+// is not migrated, which is a SchemaError, a password, a missing right. A second
+// Run is an error.
 func (p *Processor) Run(ctx context.Context) error {
+	if p.ran.Swap(true) {
+		return errors.New("ordering: Run was called twice; a Processor runs once, make another one with New")
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer p.abort()
-	if !p.register(ctx) {
-		return nil // stopped before the database could be reached
+	if ok, err := p.register(ctx); !ok {
+		return err // nil: stopped before the database could be reached
 	}
 	if err := p.beatOnce(ctx); err != nil && ctx.Err() == nil {
 		p.outage.wait(ctx, err) // the share is known a little later

@@ -78,17 +78,27 @@ func isState(s string) bool {
 	return strings.Trim(s, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-func (r Retry) permanent(err error) bool { return ofStates(err, r.Permanent) }
-func (r Retry) transient(err error) bool { return ofStates(err, r.Transient) }
+// permanent and transient go by the longest SQLSTATE or class that fits, since it
+// says most; of equals permanent counts.
+func (r Retry) permanent(err error) bool {
+	n := longestState(err, r.Permanent)
+	return n > 0 && n >= longestState(err, r.Transient)
+}
 
-func ofStates(err error, states []string) bool {
+func (r Retry) transient(err error) bool {
+	return longestState(err, r.Transient) > longestState(err, r.Permanent)
+}
+
+// longestState is the length of the longest of the states that fits the error; 0:
+// none does.
+func longestState(err error, states []string) (longest int) {
 	state := fault.State(err)
 	for _, s := range states {
 		if state != "" && strings.HasPrefix(state, s) {
-			return true
+			longest = max(longest, len(s))
 		}
 	}
-	return false
+	return longest
 }
 
 // wait is the time to wait after the n-th failed attempt.

@@ -46,7 +46,7 @@ func TestRetryWaitsDiffer(t *testing.T) {
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	p := &Processor{policies: policies{
-		common: Retry{Initial: time.Second, Max: time.Minute, Attempts: 3, Permanent: []string{"23"}, Transient: []string{"42501"}}.withDefaults(),
+		common: Retry{Initial: time.Second, Max: time.Minute, Attempts: 3, Permanent: []string{"23", "22012"}, Transient: []string{"42501", "23P01", "22", "22012"}}.withDefaults(),
 		byType: map[string]Retry{"Never": {Attempts: 1}},
 	}}
 	plain := errors.New("no")
@@ -73,6 +73,9 @@ func TestJudge(t *testing.T) {
 		{name: "of a type that is never tried again", eventType: "Never", err: plain, counted: true, stuck: true},
 		{name: "permanent by its class", err: fmt.Errorf("x: %w", &pgconn.PgError{Code: "23505"}), counted: true, stuck: true},
 		{name: "transient by its state", err: &pgconn.PgError{Code: "42501"}, used: 2, least: 12 * time.Second, most: 20 * time.Second},
+		{name: "transient by its state, though its class is permanent", err: &pgconn.PgError{Code: "23P01"}, used: 2, least: 12 * time.Second, most: 20 * time.Second},
+		{name: "transient by its class", err: &pgconn.PgError{Code: "22P02"}, used: 2, least: 12 * time.Second, most: 20 * time.Second},
+		{name: "both by its state", err: &pgconn.PgError{Code: "22012"}, counted: true, stuck: true},
 		{name: "another state of its class", err: &pgconn.PgError{Code: "42P01"}, used: 2, counted: true, stuck: true},
 		{name: "no handler", err: fmt.Errorf("%w %q", ErrNoHandler, "X"), stuck: true},
 		{name: "gap", err: fmt.Errorf("%w: position 3", ErrGap), stuck: true},

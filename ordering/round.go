@@ -143,9 +143,9 @@ func (p *Processor) committed(t *turn, took time.Duration) {
 		if plan.lane.swept {
 			p.count.swept.Add(int64(plan.n))
 		}
-		if !slow {
+		if quick := !slow && took < quickTurn; quick || len(t.lanes) == 1 {
 			for i := range plan.n {
-				p.pace.ran(plan.lane.events[i].Type)
+				p.pace.ran(plan.lane.events[i].Type, quick)
 			}
 		}
 		plan.lane.done(plan.n)

@@ -276,3 +276,47 @@ func TestSchedulerModel(t *testing.T) {
 		}
 	})
 }
+
+// A lane that runs while the shares change is another process's when it is back,
+// unless it helps that one, or something of it is still to be written down.
+func TestLanesOfOtherSharesAreLeft(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(1, 16)
+	s.wake(ids(8), false)
+	s.help([]int64{7})
+	taken := s.tryTake()
+	s.keep(share{index: 0, of: 2})
+	for _, l := range taken {
+		again(l)
+		switch l.id {
+		case 3:
+			l.fail(1, context.Canceled)
+		case 5:
+			l.stale = true
+		}
+	}
+	s.put(taken)
+	var left []int64
+	for _, l := range s.tryTake() {
+		left = append(left, l.id)
+	}
+	if want := []int64{2, 3, 4, 5, 6, 7, 8}; !slices.Equal(left, want) {
+		t.Errorf("lanes %v run on, want %v", left, want)
+	}
+}
+
+// What looked like a trace may have been a process at work; what a process left
+// itself is none.
+func TestTraceIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	read := func(l *lane, traced bool) bool {
+		if err := (&row{traced: traced}).into(l, 16); err != nil {
+			t.Error(err)
+		}
+		l.seen = true
+		return l.traced
+	}
+	if l := (&lane{}); !read(l, true) || !read(l, true) || read(l, false) || read(l, true) {
+		t.Error("a trace that went away stays, or one of this process's own counts")
+	}
+}

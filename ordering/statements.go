@@ -15,6 +15,7 @@ type statements struct {
 	trip, hold, closeBreaker, tend         string
 	makeChanges, youngBreakers             string
 	register, unregister, heartbeat, evict string
+	schemaVersion                          string
 }
 
 const (
@@ -46,12 +47,14 @@ from {schema}.load($1, $2, $3, $4)`
 	stalledSQL = `select lane_id, cursor from {schema}.stalled($1, $2, $3, $4)`
 	dueSQL     = `select lanes, next from {schema}.due($1, $2, $3)`
 
-	registerSQL   = `with born as (insert into {schema}.processes (name) values ($1) returning process_id)
+	schemaVersionSQL = `select version from {schema}.schema_version`
+
+	registerSQL = `with born as (insert into {schema}.processes (name) values ($1) returning process_id)
 select process_id, pg_notify($2, 'members') from born`
 	unregisterSQL = `with gone as (delete from {schema}.processes where process_id = $1 returning 1)
 select pg_notify($2, 'members') from gone`
-	heartbeatSQL  = `select members, lost from {schema}.heartbeat($1, $2, $3, $4, $5)`
-	evictSQL      = `select {schema}.evict($1, $2)`
+	heartbeatSQL = `select members, lost from {schema}.heartbeat($1, $2, $3, $4, $5)`
+	evictSQL     = `select {schema}.evict($1, $2)`
 )
 
 // inSchema puts the schema into a statement.
@@ -66,6 +69,7 @@ func statementsFor(schema string) statements {
 		beginCareful: in(beginCarefulSQL), endCareful: in(endCarefulSQL), giveUp: in(giveUpSQL),
 		trip: in(tripSQL), hold: in(holdSQL), closeBreaker: in(closeBreakerSQL), tend: in(tendSQL), makeChanges: in(makeChangesSQL), youngBreakers: in(youngBreakersSQL),
 		payload: in(payloadSQL), settle: in(settleSQL), sweep: in(sweepSQL), stalled: in(stalledSQL), due: in(dueSQL),
-		register: in(registerSQL), unregister: in(unregisterSQL), heartbeat: in(heartbeatSQL), evict: in(evictSQL),
+		schemaVersion: in(schemaVersionSQL),
+		register:      in(registerSQL), unregister: in(unregisterSQL), heartbeat: in(heartbeatSQL), evict: in(evictSQL),
 	}
 }

@@ -27,6 +27,7 @@ type turn struct {
 	settings settings
 	owners   []owner // whose each gathered statement is
 	open     bool    // a transaction is open on the server
+	began    time.Time
 
 	commits   []int // how many of plans each gathered commit completes
 	committed int   // how many of plans are committed
@@ -80,13 +81,16 @@ type turnError struct {
 	err   error
 	// hidden: a statement failed, but the handler's error does not say how.
 	hidden bool
+	// clean: the handler wants its event to wait and has sent nothing, so that what
+	// ran before it can be committed.
+	clean bool
 }
 
 func (e *turnError) Error() string { return e.err.Error() }
 func (e *turnError) Unwrap() error { return e.err }
 
 func (p *Processor) newTurn(w *worker, conn *pgx.Conn, lanes []*lane) *turn {
-	return &turn{p: p, w: w, conn: conn, lanes: lanes, batch: &pgx.Batch{}, settings: settingsOf(conn)}
+	return &turn{p: p, w: w, conn: conn, lanes: lanes, batch: &pgx.Batch{}, settings: settingsOf(conn), began: time.Now()}
 }
 
 // run runs the turn to its commit. On nil each plan's events are done; lanes
@@ -99,7 +103,6 @@ func (t *turn) run(ctx context.Context) (err error) {
 		}
 	}()
 	t.begin(0)
-	started := time.Now()
 	for _, l := range t.lanes {
 		n, err := t.runLane(ctx, l, 0)
 		if err != nil {
@@ -108,8 +111,8 @@ func (t *turn) run(ctx context.Context) (err error) {
 		if n > 0 {
 			t.plans = append(t.plans, plan{l, 0, n})
 		}
-		if t.open && time.Since(started) > longTurn {
-			break // what is done is committed before others have to wait
+		if t.open && time.Since(t.began) > longTurn {
+			break // likewise
 		}
 	}
 	if len(t.plans) == 0 {
@@ -188,8 +191,9 @@ func (t *turn) runLane(ctx context.Context, l *lane, from int) (int, error) {
 		if i > 0 && (t.p.breaker.isOpen(l.events[i].Type) || entry != nil && (entry.Isolation != t.isolation || entry.OwnTransaction)) {
 			return i - from, nil // it waits, or has a turn of its own
 		}
-		if i-from >= fewEvents && len(t.lanes) > 1 && !t.p.pace.known(l.events[i].Type) {
-			return i - from, nil
+		if i-from >= fewEvents && !t.p.pace.known(l.events[i].Type) ||
+			i > from && t.open && time.Since(t.began) > longTurn {
+			return i - from, nil // what is done is committed before others have to wait
 		}
 		switch {
 		case entry == nil:
@@ -211,6 +215,11 @@ func (t *turn) runLane(ctx context.Context, l *lane, from int) (int, error) {
 				count = t.p.sameEntry(l.events[i:end], entry)
 			}
 			if err := t.call(ctx, entry, l, i, count); err != nil {
+				var cause *turnError
+				if errors.As(err, &cause) && cause.clean {
+					l.fail(l.events[i].Position, cause.err)
+					return i - from, nil
+				}
 				return 0, err
 			}
 			i += count
@@ -276,10 +285,11 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 	if limited.Err() != nil && ctx.Err() == nil {
 		err = errors.Join(context.Cause(limited), err)
 	}
-	if verdict := tx.verdict(); err == nil {
-		err = verdict
-	} else if errors.Is(verdict, errEnded) {
-		err = errors.Join(verdict, err)
+	wrong := tx.verdict()
+	if err == nil {
+		err = wrong
+	} else if errors.Is(wrong, errEnded) {
+		err = errors.Join(wrong, err)
 	}
 	if err != nil {
 		o := owner{l, i}
@@ -287,7 +297,8 @@ func (t *turn) call(ctx context.Context, entry *handlers.Entry, l *lane, i, coun
 			o.index = -1 // one of them; which, shows when they run one by one
 		}
 		hidden := fault.State(err) == "" && t.conn.PgConn().TxStatus() == 'E'
-		return &turnError{owner: o, err: err, hidden: hidden}
+		clean := waits(err) && wrong == nil && !tx.used
+		return &turnError{owner: o, err: err, hidden: hidden, clean: clean}
 	}
 	return nil
 }

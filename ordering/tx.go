@@ -33,11 +33,13 @@ type laneTx struct {
 	depth  int
 	parent *laneTx
 	misuse error // the handler called Commit or Rollback
+	used   bool  // the handler may have sent something
 }
 
 var _ pgx.Tx = (*laneTx)(nil)
 
 func (t *laneTx) usable() error {
+	t.used = true
 	for p := t; p != nil; p = p.parent {
 		if p.over.Load() {
 			return ErrReturned
@@ -132,7 +134,10 @@ func (t *laneTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row 
 	return t.conn.QueryRow(ctx, sql, args...)
 }
 
-func (t *laneTx) Conn() *pgx.Conn { return t.conn }
+func (t *laneTx) Conn() *pgx.Conn {
+	t.used = true
+	return t.conn
+}
 
 // verdict is what a handler's use of the transaction says about the call, apart
 // from what it returned.
