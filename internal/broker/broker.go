@@ -48,7 +48,10 @@ func Start(cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start embedded broker: %w", err)
 	}
-	cluster.ControlKey(int16(kmsg.Fetch), divideFetch)
+	cluster.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		divideFetch(r)
+		return nil, nil, false
+	})
 	b := &Broker{cluster: cluster, gate: g}
 	if err := b.createMissing(cfg.Topics); err != nil {
 		b.Close()

@@ -10,17 +10,17 @@ import (
 // fake does not say which transactions were aborted of the partition at which an
 // answer is full, so that a client would take their records for committed; of a
 // partition that has reached its own limit it does.
-func divideFetch(r kmsg.Request) (kmsg.Response, error, bool) {
+func divideFetch(r kmsg.Request) {
 	req, ok := r.(*kmsg.FetchRequest)
 	if !ok {
-		return nil, nil, false
+		return
 	}
 	partitions := int32(0)
 	for i := range req.Topics {
 		partitions += int32(len(req.Topics[i].Partitions))
 	}
 	if partitions == 0 { // the fake remembers them of an earlier request
-		return nil, nil, false
+		return
 	}
 	share := max(1, req.MaxBytes/partitions)
 	for i := range req.Topics {
@@ -30,5 +30,4 @@ func divideFetch(r kmsg.Request) (kmsg.Response, error, bool) {
 		}
 	}
 	req.MaxBytes = math.MaxInt32
-	return nil, nil, false
 }
