@@ -1,10 +1,26 @@
 -- The steps of lanes: what workers, the sweep and the heartbeat do.
 
+-- gave_up says whether a transaction was rolled back or died, by the 32 bits of its
+-- number that a row shows. One that is under way has not, nor has one that
+-- committed.
+create function {{.schema}}.gave_up(transaction xid) returns boolean
+language plpgsql stable as $$
+declare
+	next bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+	full_id bigint := (next >> 32 << 32) + transaction::text::bigint;
+begin
+	if full_id >= next then
+		full_id := full_id - (1::bigint << 32);
+	end if;
+	return full_id > 2 and coalesce(pg_xact_status(full_id::text::xid8) = 'aborted', false);
+end $$;
+
 -- load reads lanes and their next events, without a lock. An event's payload is
 -- null when it is larger than large bytes or may have been edited: the reader
--- fetches it by payload() when its turn comes. traced says that the last transaction that locked the lane's row ended
--- without writing to it: a process died there, or a run was given up. (Of a row
--- that was locked and then written by one transaction, xmax is that of xmin.)
+-- fetches it by payload() when its turn comes. traced says that the last
+-- transaction that locked the lane's row did not commit: a process died there, or
+-- a run was given up. (Of a row that was locked and then written by one
+-- transaction, xmax is that of xmin.)
 --
 -- With a position, the events after it are read instead of those after the cursor:
 -- whoever runs a lane reads on while what it knows of it runs.
@@ -28,7 +44,7 @@ begin
 		case when octet_length(e.payload) <= large and (l.edited_to is null or e.position > l.edited_to) then e.payload end
 	from unnest(lane_ids) w(lane_id)
 	cross join lateral (
-		select k.*, k.xmax::text <> '0' and k.xmax <> k.xmin as traced
+		select k.*, k.xmax::text <> '0' and k.xmax <> k.xmin and {{.schema}}.gave_up(k.xmax) as traced
 		from {{.schema}}.lanes k where k.lane_id = w.lane_id limit 1
 	) l
 	left join lateral (
@@ -55,6 +71,10 @@ $$;
 -- safe because the cursor is compared under the lock, and because events never
 -- change and positions are dense.
 --
+-- What another process runs, or has run meanwhile, shows by an advisory lock and by
+-- a look without a lock: a row that was locked and not written to would be taken
+-- for the trace of a process that died.
+--
 -- The shared advisory lock shows which sessions run lanes for which process, so
 -- that others can end them when the process is no longer heard of.
 --
@@ -80,10 +100,21 @@ begin
 		cross join lateral (
 			select l.lane_id from {{.schema}}.lanes l
 			where l.lane_id = w.lane_id and l.cursor = w.cursor and l.version = w.version
-				and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
 			limit 1
-			for update skip locked
-		) k);
+		) k
+		where pg_try_advisory_xact_lock({{.lane_gate}}, (w.lane_id % 2147483647)::integer));
+	if cardinality(claimed) = cardinality(lane_ids) then
+		claimed := array(
+			select k.lane_id
+			from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
+			cross join lateral (
+				select l.lane_id from {{.schema}}.lanes l
+				where l.lane_id = w.lane_id and l.cursor = w.cursor and l.version = w.version
+					and (l.state = 'ready' or (l.state = 'backoff' and l.next_attempt_at <= clock_timestamp()))
+				limit 1
+				for update skip locked
+			) k);
+	end if;
 	if cardinality(claimed) < cardinality(lane_ids) then
 		raise exception 'lane moved: of % lanes % can be claimed', cardinality(lane_ids), cardinality(claimed)
 			using errcode = 'IBX01', detail = array_to_string(

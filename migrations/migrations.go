@@ -120,7 +120,9 @@ func migrator(ctx context.Context, conn *pgx.Conn, schema string) (*migrate.Migr
 	m.Data = map[string]any{
 		"schema":  pgx.Identifier{schema}.Sanitize(),
 		"channel": quoteLiteral(Channel(schema)),
-		"gate":    gate(schema),
+		"gate":    gate("inboxd " + schema),
+		// The same for a lane, the second key being its number.
+		"lane_gate": gate("inboxd lanes " + schema),
 	}
 	if err := m.LoadMigrations(files); err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
@@ -130,9 +132,9 @@ func migrator(ctx context.Context, conn *pgx.Conn, schema string) (*migrate.Migr
 
 // gate is the first key of the schema's advisory locks; the second is 0 for the
 // gate of segments, else the number of a process.
-func gate(schema string) int32 {
+func gate(name string) int32 {
 	h := fnv.New32a()
-	h.Write([]byte("inboxd " + schema))
+	h.Write([]byte(name))
 	return int32(h.Sum32() & 0x7fffffff)
 }
 

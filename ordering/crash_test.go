@@ -156,6 +156,15 @@ func TestTrace(t *testing.T) {
 	if n := one[int](s, traced); n != 0 {
 		t.Errorf("%d lanes are traced after runs that ended properly", n)
 	}
+	at := s.session(0) // at work, and done without having written
+	at.exec(`begin; select lane_id from inboxd.lanes where aggregate_id = 'agg-2' for update`)
+	if n := one[int](s, traced); n != 0 {
+		t.Errorf("%d lanes are traced while somebody is at work", n)
+	}
+	at.commit()
+	if n := one[int](s, traced); n != 0 {
+		t.Errorf("%d lanes are traced after somebody looked at one", n)
+	}
 	session, err := pgx.Connect(context.Background(), s.url)
 	must(t, err)
 	_, err = session.Exec(context.Background(), `begin; select lane_id from inboxd.lanes where aggregate_id = 'agg-1' for update`)

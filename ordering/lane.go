@@ -19,7 +19,7 @@ type lane struct {
 	woken  bool // by a notification, not by the sweep
 	helped bool // of another process's share
 
-	seen       bool // was loaded before by this process
+	ran        bool // this process has held its lock
 	loaded     bool // what follows was read from the database and still stands
 	runnable   bool
 	cursor     int64

@@ -32,7 +32,6 @@ func (p *Processor) load(ctx context.Context, conn *pgx.Conn, lanes []*lane) err
 	}
 	for _, l := range lanes {
 		l.more = len(l.events) == perLane
-		l.seen = true
 	}
 	return nil
 }
@@ -101,7 +100,7 @@ func (r *row) into(l *lane, perLane int) error {
 	l.cursor, l.version, l.generation = r.cursor, r.version, r.generation
 	l.attempts, l.crashes, l.parked, l.runnable = r.attempts, r.crashes, r.parked, r.runnable
 	l.carefulTo = r.carefulTo
-	if !l.seen || l.traced { // who ran it at the first look may have been at work still
+	if !l.ran { // what this process left itself is no trace
 		l.traced = r.traced
 	}
 	if r.position == nil {

@@ -24,7 +24,7 @@ const aloneTurns = 32
 // lane, an operator or a stop, waits for the transaction. quickTurn is what a turn
 // takes at most from which a type is known to be quick.
 const (
-	fewEvents = 4
+	fewEvents = 2
 	quickTurn = time.Second
 )
 

@@ -30,7 +30,7 @@ func TestSlowHandlersShareNoLongTransaction(t *testing.T) {
 			return reg
 		},
 	}
-	most := map[string]int{"on": 1, "sql": 4}
+	most := map[string]int{"on": 1, "sql": 2}
 	for name, registry := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

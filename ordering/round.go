@@ -89,6 +89,9 @@ func (p *Processor) refresh(ctx context.Context, conn *pgx.Conn, lanes []*lane) 
 	return p.load(ctx, conn, stale)
 }
 
+// laneMoved is what claim says when it has locked nothing.
+const laneMoved = "IBX01"
+
 // runTogether runs the lanes in one turn, and sees to what went wrong.
 func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, lanes []*lane) error {
 	if len(lanes) == 0 {
@@ -97,7 +100,13 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 	started := time.Now()
 	t := p.newTurn(w, conn, lanes)
 	t.isolation = p.isolation(lanes[0])
-	if err := t.run(ctx); err != nil {
+	err := t.run(ctx)
+	if fault.State(err) != laneMoved {
+		for _, l := range lanes {
+			l.ran = true
+		}
+	}
+	if err != nil {
 		if errors.Is(err, errGone) {
 			return nil
 		}

@@ -22,6 +22,7 @@ type scheduler struct {
 	ready   []*lane // a queue: ready[first:]
 	first   int
 	began   map[int64]time.Time // when the turns under way began
+	busy    int                 // workers that have lanes
 	left    []int64             // lanes for the settler
 	full    bool                // a lane was turned away: the sweep has to come by
 	nudge   chan struct{}
@@ -92,7 +93,8 @@ func signal(c chan struct{}) {
 }
 
 // take waits for lanes to run and answers some that may share a transaction, or
-// none when ctx ends. Under a light load that is one lane a worker.
+// none when ctx ends: what waits is divided among the workers that are free, so
+// that it is one lane a worker under a light load, and a group when all are busy.
 func (s *scheduler) take(ctx context.Context) []*lane {
 	for ctx.Err() == nil {
 		if taken := s.tryTake(); len(taken) > 0 {
@@ -115,7 +117,8 @@ func (s *scheduler) tryTake() []*lane {
 	if s.stopped || waiting == 0 {
 		return nil
 	}
-	want := min(s.group, (waiting+s.workers-1)/s.workers)
+	free := max(s.workers-s.busy, 1)
+	want := min(s.group, (waiting+free-1)/free)
 	taken := make([]*lane, 0, want)
 	for len(taken) < want && s.first < len(s.ready) {
 		l := s.ready[s.first]
@@ -131,6 +134,7 @@ func (s *scheduler) tryTake() []*lane {
 			break
 		}
 	}
+	s.busy++
 	if s.first > 64 && s.first*2 > len(s.ready) {
 		s.ready = append(s.ready[:0], s.ready[s.first:]...)
 		s.first = 0
@@ -161,6 +165,7 @@ func (s *scheduler) help(ids []int64) {
 func (s *scheduler) put(lanes []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.busy--
 	for _, l := range lanes {
 		delete(s.began, l.id)
 		if l.again {
@@ -188,6 +193,9 @@ func (s *scheduler) put(lanes []*lane) {
 func (s *scheduler) replace(lanes []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(lanes) > 0 {
+		s.busy--
+	}
 	for _, l := range lanes {
 		delete(s.began, l.id)
 		s.lanes[l.id] = l

@@ -93,6 +93,35 @@ func TestStaleClaimFails(t *testing.T) {
 	}
 }
 
+// A claim that fails has locked no row: a rollback would leave traces, and whoever
+// takes these lanes over would run them with care, event by event.
+func TestClaimThatFailsLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 3, 4)
+	a, b := s.session(1), s.session(2)
+	one, two, three := a.load(1), b.load(2), b.load(3)
+	a.beginClaim(one)
+	b.begin()
+	moved(t, b.claim(two, one, three)) // a runs one of them
+	b.rollback()
+	must(t, a.advance(one, 1))
+	a.commit()
+	b.begin()
+	moved(t, b.claim(two, one, three)) // a has run one of them
+	b.rollback()
+	for lane := int64(1); lane <= 3; lane++ {
+		if b.load(lane).traced {
+			t.Errorf("lane %d shows a trace", lane)
+		}
+	}
+	b.beginClaim(two, three)
+	b.rollback()
+	if !b.load(2).traced || !b.load(3).traced {
+		t.Error("a run that was given up left no trace")
+	}
+}
+
 // Trap 2, the statement itself: the statement that calls claim began, and took
 // its snapshot, before the other session committed. Claim sees the commit.
 func TestClaimSeesWhatItsSnapshotDoesNot(t *testing.T) {

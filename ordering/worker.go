@@ -150,7 +150,7 @@ func (w *worker) giveUp(err error) bool {
 	}
 	fresh := make([]*lane, len(w.lanes))
 	for i, old := range w.lanes {
-		fresh[i] = &lane{id: old.id, seen: true, more: true, alone: 1}
+		fresh[i] = &lane{id: old.id, ran: true, more: true, alone: 1}
 		if old == w.call.lane {
 			fresh[i].cursor, fresh[i].attempts = old.cursor, old.attempts
 			fresh[i].fail(w.call.event.Position, err)
