@@ -37,7 +37,7 @@ func (s *stage) commits() []string {
 // is read at once.
 func chained() ordering.Config {
 	cfg := quick()
-	cfg.Batch = 4
+	cfg.Batch = 2
 	return cfg
 }
 
@@ -56,8 +56,8 @@ func TestChainIsFlushedAtItsEnd(t *testing.T) {
 			s.inOrder(42)
 			s.sound()
 			commits := s.commits()
-			if len(commits) != 11 || p.Stats().Turns != 11 {
-				t.Errorf("%d commits, %d turns counted, want 11: %v", len(commits), p.Stats().Turns, commits)
+			if len(commits) != 21 || p.Stats().Turns != 21 {
+				t.Errorf("%d commits, %d turns counted, want 21: %v", len(commits), p.Stats().Turns, commits)
 			}
 			if last := commits[len(commits)-1]; last != "on:42" {
 				t.Errorf("the last commit is %q, want one that waits", last)
@@ -67,12 +67,12 @@ func TestChainIsFlushedAtItsEnd(t *testing.T) {
 				if strings.HasPrefix(c, "on:") {
 					waits++
 				}
-				if want := min(4*(i+1), 42); !strings.HasSuffix(c, fmt.Sprint(":", want)) {
+				if want := 2 * (i + 1); !strings.HasSuffix(c, fmt.Sprint(":", want)) {
 					t.Errorf("commit %d is %q, want it to end with position %d", i, c, want)
 				}
 			}
-			if each && waits != 11 || !each && waits > 2 {
-				t.Errorf("%d of 11 commits waited for the disk: %v", waits, commits)
+			if each && waits != 21 || !each && waits > 3 {
+				t.Errorf("%d of 21 commits waited for the disk: %v", waits, commits)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func TestChainIsFlushedAtItsEnd(t *testing.T) {
 // no attempt.
 func TestChainThatFails(t *testing.T) {
 	forms := map[string]string{
-		"statement":  `select 1 / (@position - 23)`,
+		"statement":  `select 1 / (@position - 24)`,
 		"constraint": `insert into refused values (@position)`,
 	}
 	for name, statement := range forms {
@@ -92,26 +92,26 @@ func TestChainThatFails(t *testing.T) {
 			s := setup(t)
 			s.exec(`create table refused (position bigint primary key);
 				create table others (position bigint);
-				insert into others select generate_series(1, 100) except select 23;
+				insert into others select generate_series(1, 100) except select 24;
 				alter table others add unique (position);
 				alter table refused add foreign key (position) references others (position) deferrable initially deferred`)
 			s.put("Paid", 1, 40)
 			reg := handlers.New()
 			must(t, handlers.SQL(reg, "Paid", appendEffect, statement))
 			p := s.run(reg, chained())
-			s.inOrder(22)
+			s.inOrder(23)
 			s.sound()
-			if got := one[string](s, `select state || ' ' || attempts || ' ' || cursor from inboxd.lanes`); got != "stuck 4 22" {
-				t.Errorf("the lane is %q, want it stuck at the 23rd event after 4 attempts", got)
+			if got := one[string](s, `select state || ' ' || attempts || ' ' || cursor from inboxd.lanes`); got != "stuck 4 23" {
+				t.Errorf("the lane is %q, want it stuck at the 24th event after 4 attempts", got)
 			}
-			if n := one[int](s, `select count(*) from inboxd.events where position < 23 and attempts <> 1`); n != 0 {
+			if n := one[int](s, `select count(*) from inboxd.events where position < 24 and attempts <> 1`); n != 0 {
 				t.Errorf("%d events before it do not have one attempt", n)
 			}
-			if n := one[int](s, `select count(*) from inboxd.runs where first_position <= 20 and last_position - first_position <> 3`); n != 0 {
+			if n := one[int](s, `select count(*) from inboxd.runs where first_position <= 20 and last_position - first_position <> 1`); n != 0 {
 				t.Errorf("%d transactions before that of the failure ran again in another way", n)
 			}
-			if got := p.Stats().Processed; got != 22 {
-				t.Errorf("%d events counted as processed, want 22", got)
+			if got := p.Stats().Processed; got != 23 {
+				t.Errorf("%d events counted as processed, want 23", got)
 			}
 		})
 	}
@@ -132,7 +132,7 @@ func TestChainEndsBeforeWhatIsRefused(t *testing.T) {
 	s.run(reg, chained())
 	s.inOrder(8)
 	s.sound()
-	if got, want := s.commits(), []string{"off:4", "on:8"}; !slices.Equal(got, want) {
+	if got, want := s.commits(), []string{"off:2", "off:4", "off:6", "on:8"}; !slices.Equal(got, want) {
 		t.Errorf("commits %v, want %v", got, want)
 	}
 	if st := s.pool.Stat(); int64(st.TotalConns()) < st.NewConnsCount() {
@@ -188,13 +188,13 @@ func TestChangeComesWithinAChain(t *testing.T) {
 	s.start(reg, cfg)
 	s.until(`select exists (select from pg_locks where locktype = 'advisory' and objid = 77 and not granted)`)
 	if n := one[int](s, `select cursor from inboxd.lanes`); n != 4 {
-		t.Errorf("the cursor is at %d while the second transaction runs, want 4", n)
+		t.Errorf("the cursor is at %d while the third transaction runs, want 4", n)
 	}
 	s.request("pause", nil, nil)
 	must(t, door.try(`select pg_advisory_unlock(77)`))
 	s.until(`select state = 'paused' from inboxd.lanes`)
-	if n := one[int](s, `select count(*) from effects`); n != 8 {
-		t.Errorf("%d events ran, want the two transactions up to the pause", n)
+	if n := one[int](s, `select count(*) from effects`); n != 6 {
+		t.Errorf("%d events ran, want the three transactions up to the pause", n)
 	}
 	s.sound()
 	s.exec(`select inboxd.change(1, 'resume', null, null, 'ada', null)`)
@@ -236,8 +236,8 @@ func TestEditMeetsWhatWasReadOn(t *testing.T) {
 	t.Error("the edit came too late each time; nothing was tested")
 }
 
-// editWhatWasReadOn edits the 60th event while the first chain, which reads on up
-// to the 64th, is at its last transaction. False: the event ran before the edit
+// editWhatWasReadOn edits the 47th event while a chain, which reads on up to the
+// 48th, is at its last transaction. False: the event ran before the edit
 // got hold of the lane.
 func editWhatWasReadOn(t *testing.T) bool {
 	s := setup(t)
@@ -245,7 +245,7 @@ func editWhatWasReadOn(t *testing.T) bool {
 	s.put("Paid", 1, 70)
 	s.exec(`create function through_door(at bigint) returns void language plpgsql as $$
 	begin
-		if at = 30 then
+		if at = 32 then
 			perform pg_advisory_xact_lock(77);
 		end if;
 	end $$`)
@@ -259,16 +259,16 @@ func editWhatWasReadOn(t *testing.T) bool {
 	s.until(`select exists (select from pg_locks where locktype = 'advisory' and objid = 77 and not granted)`)
 	var refused *string
 	edited := editor.waiting(func() error {
-		return editor.conn.QueryRow(context.Background(), `select inboxd.edit(1, 60, 'patched', 'ada', 'a typo')`).Scan(&refused)
+		return editor.conn.QueryRow(context.Background(), `select inboxd.edit(1, 47, 'patched', 'ada', 'a typo')`).Scan(&refused)
 	})
 	must(t, door.try(`select pg_advisory_unlock(77)`))
 	must(t, <-edited)
 	s.until(`select count(*) = 70 from effects`)
 	s.inOrder(70)
 	s.sound()
-	got := one[string](s, `select payload from said where position = 60`)
+	got := one[string](s, `select payload from said where position = 47`)
 	if refused == nil && got != "patched" {
-		t.Errorf("the 60th event ran with the payload %q, want the patched one", got)
+		t.Errorf("the 47th event ran with the payload %q, want the patched one", got)
 	}
 	return refused == nil
 }

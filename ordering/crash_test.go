@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/inbox"
 )
@@ -165,11 +163,8 @@ func TestTrace(t *testing.T) {
 	if n := one[int](s, traced); n != 0 {
 		t.Errorf("%d lanes are traced after somebody looked at one", n)
 	}
-	session, err := pgx.Connect(context.Background(), s.url)
-	must(t, err)
-	_, err = session.Exec(context.Background(), `begin; select lane_id from inboxd.lanes where aggregate_id = 'agg-1' for update`)
-	must(t, err)
-	must(t, session.Close(context.Background()))
+	at.exec(`begin; select lane_id from inboxd.lanes where aggregate_id = 'agg-1' for update`)
+	at.dies()
 	if n := one[int](s, traced); n != 1 {
 		t.Errorf("%d lanes are traced after a session died with one, want 1", n)
 	}

@@ -110,7 +110,7 @@ func (c *session) beginCareful(l loaded) (loaded, bool) {
 	if used == nil {
 		return l, false
 	}
-	must(c.t, c.conn.QueryRow(context.Background(), `select version from inboxd.lanes where lane_id = $1`, l.lane).Scan(&l.version))
+	l.version++ // as it was committed, whatever others do to the lane meanwhile
 	l.crashes = *used - l.attempts
 	return l, true
 }
