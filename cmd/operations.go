@@ -119,7 +119,16 @@ func (a *app) actorOr(named string) string {
 // asks answers the terminal that questions are answered on, if there is one.
 func (a *app) asks() (*os.File, bool) {
 	in, ok := a.stdin.(*os.File)
-	return in, ok && isatty.IsTerminal(in.Fd())
+	if !ok {
+		return nil, false
+	}
+	raw, err := in.SyscallConn() // Fd would make it one whose reading Close cannot end
+	if err != nil {
+		return nil, false
+	}
+	terminal := false
+	err = raw.Control(func(fd uintptr) { terminal = isatty.IsTerminal(fd) })
+	return in, err == nil && terminal
 }
 
 // confirm asks whether to go on. Without a terminal to ask on it refuses.

@@ -9,10 +9,9 @@ import (
 // was read before. Without it the server would wait for the process, and the
 // process for the server, in turns.
 type ahead struct {
-	lane   *lane // as it was read, with the events after those that run
-	err    error
-	done   chan struct{}
-	cancel context.CancelFunc
+	lane *lane // as it was read, with the events after those that run
+	err  error
+	done chan struct{}
 }
 
 // readOn begins to read on, if the chain runs all that is known of the lane, there
@@ -23,13 +22,12 @@ func (t *turn) readOn(ctx context.Context) *ahead {
 	if len(t.commits) < 2 || !l.more || last.from+last.n < len(l.events) || t.p.pool.Stat().IdleConns() == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	a := &ahead{lane: &lane{id: l.id}, done: make(chan struct{}), cancel: cancel}
+	a := &ahead{lane: &lane{id: l.id}, done: make(chan struct{})}
 	after := l.events[len(l.events)-1].Position
-	go func() {
+	t.p.reading.Go(func() {
 		defer close(a.done)
 		a.err = t.p.readAfter(ctx, a.lane, after)
-	}()
+	})
 	return a
 }
 
@@ -63,20 +61,11 @@ func (a *ahead) follow(l *lane) {
 	defer patience.Stop()
 	select {
 	case <-a.done:
-	case <-patience.C: // perhaps for want of a connection
+	case <-patience.C: // perhaps for want of a connection; cancelled, it would lose it
+		return
 	}
-	a.drop()
 	if a.err == nil && a.lane.failed == nil && len(a.lane.events) > 0 &&
 		len(l.events) == 0 && l.cursor == a.lane.cursor && l.version == a.lane.version {
 		l.events, l.more = a.lane.events, a.lane.more
 	}
-}
-
-// drop ends the reading.
-func (a *ahead) drop() {
-	if a == nil {
-		return
-	}
-	a.cancel()
-	<-a.done
 }

@@ -50,6 +50,7 @@ type Processor struct {
 
 	taking    context.Context // until then workers take lanes
 	working   sync.WaitGroup  // one for each worker that was not given up
+	reading   sync.WaitGroup  // one for each lane that is read on
 	workersMu sync.Mutex
 	workers   map[*worker]struct{}
 
@@ -206,6 +207,8 @@ func (p *Processor) Run(ctx context.Context) error {
 	err := p.drain()
 	stopHelping()
 	helpers.Wait()
+	p.abort()
+	p.reading.Wait()
 	p.unregister()
 	return err
 }

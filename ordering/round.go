@@ -110,7 +110,6 @@ func (p *Processor) runTogether(ctx context.Context, w *worker, conn *pgx.Conn, 
 		if errors.Is(err, errGone) {
 			return nil
 		}
-		t.ahead.drop()
 		p.keep(t, conn, err, time.Since(started))
 		return p.failed(ctx, conn, lanes, err)
 	}
