@@ -8,11 +8,13 @@ import (
 
 // Lanes that share a transaction wait for one another. A call of a handler that
 // takes longer than slowCall gives its lane turns of its own. A turn begins no
-// further lane after longTurn. A whole turn that is slow gives each of its lanes
+// further lane after longTurn, and no further event of a lane after longRun: an
+// operator or a stop may wait for it. A whole turn that is slow gives each of its lanes
 // a turn of its own, until it shows which one it was.
 const (
 	slowCall = 20 * time.Millisecond
 	longTurn = 50 * time.Millisecond
+	longRun  = 250 * time.Millisecond
 )
 
 // aloneTurns is how long a lane that was slow or failed has transactions of its

@@ -17,7 +17,7 @@ func TestSlowHandlersShareNoLongTransaction(t *testing.T) {
 		"on": func(*testing.T) *handlers.Registry {
 			reg := handlers.New()
 			handlers.On(reg, "Paid", func(ctx context.Context, tx pgx.Tx, e handlers.Event[[]byte]) error {
-				if _, err := tx.Exec(ctx, `select pg_sleep(0.06)`); err != nil {
+				if _, err := tx.Exec(ctx, `select pg_sleep(case when $1 > 8 then 0.3 else 0 end)`, e.Position); err != nil {
 					return err
 				}
 				return effect(ctx, tx, e.Message)
@@ -26,7 +26,7 @@ func TestSlowHandlersShareNoLongTransaction(t *testing.T) {
 		},
 		"sql": func(t *testing.T) *handlers.Registry {
 			reg := handlers.New()
-			must(t, handlers.SQL(reg, "Paid", appendEffect, `select pg_sleep(0.06)`))
+			must(t, handlers.SQL(reg, "Paid", appendEffect, `select pg_sleep(0.1)`))
 			return reg
 		},
 	}
@@ -40,10 +40,11 @@ func TestSlowHandlersShareNoLongTransaction(t *testing.T) {
 			s.run(registry(t), quick())
 			s.inOrder(14)
 			s.sound()
-			if time.Since(began) < 14*60*time.Millisecond {
+			if time.Since(began) < 14*100*time.Millisecond {
 				t.Error("the handlers were not slow; nothing was tested")
 			}
-			if n := one[int](s, `select max(last_position - first_position) + 1 from inboxd.runs`); n > most[name] {
+			// The first slow one may have shared its transaction with quick ones.
+			if n := one[int](s, `select max(last_position - first_position) + 1 from inboxd.runs where first_position > 8`); n > most[name] {
 				t.Errorf("%d events shared a transaction, want %d at most", n, most[name])
 			}
 		})

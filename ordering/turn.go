@@ -192,7 +192,7 @@ func (t *turn) runLane(ctx context.Context, l *lane, from int) (int, error) {
 			return i - from, nil // it waits, or has a turn of its own
 		}
 		if i-from >= fewEvents && !t.p.pace.known(l.events[i].Type) ||
-			i > from && t.open && time.Since(t.began) > longTurn {
+			i > from && t.open && time.Since(t.began) > longRun {
 			return i - from, nil // what is done is committed before others have to wait
 		}
 		switch {
