@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,8 +29,12 @@ type Admin struct {
 	schema string // the same, quoted
 }
 
-// New makes an Admin on db, for the given schema ("": inbox.DefaultSchema).
+// New makes an Admin on db, for the given schema ("": inbox.DefaultSchema). It
+// connects to nothing. Without a db, each call answers ErrNoDB.
 func New(db DB, schema string) *Admin {
+	if v := reflect.ValueOf(db); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		db = noDB{}
+	}
 	if schema == "" {
 		schema = inbox.DefaultSchema
 	}

@@ -180,6 +180,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer p.abort()
+	if most := int(p.pool.Config().MaxConns); most < p.cfg.Workers {
+		p.log.Warn("the pool has fewer connections than there are workers, which wait for one another", "pool_max_conns", most, "workers", p.cfg.Workers)
+	}
 	if ok, err := p.register(ctx); !ok {
 		return err // nil: stopped before the database could be reached
 	}
