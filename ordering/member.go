@@ -65,9 +65,12 @@ func (p *Processor) registerOnce(ctx context.Context) (id int32, err error) {
 	return id, err
 }
 
+// farewell is how long a stop waits for the database, to leave in order.
+const farewell = time.Second
+
 // unregister leaves, so that the others take the lanes over at once.
 func (p *Processor) unregister() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	if _, err := p.pool.Exec(ctx, p.sql.unregister, p.id.Load(), p.channel()); err != nil {
 		p.log.Debug("could not unregister; the others notice within seconds", "error", err.Error())
@@ -100,9 +103,7 @@ func (p *Processor) beat(ctx context.Context) {
 func (p *Processor) beatOnce(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, p.cfg.Lease)
 	defer cancel()
-	var members, lost []int32
-	err := p.pool.QueryRow(limited, p.sql.heartbeat,
-		p.id.Load(), p.cfg.Name, p.sched.runningLong(), p.cfg.Lease, freshFor).Scan(&members, &lost)
+	members, lost, err := p.heartbeat(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,6 +121,17 @@ func (p *Processor) beatOnce(ctx context.Context) error {
 	p.quiet.tick(time.Now())
 	p.reshare(members)
 	return p.tend(limited)
+}
+
+// heartbeat says that the process lives. A stop lets it end: one that is given up
+// may reach the server after the farewell, and enter the process once more.
+func (p *Processor) heartbeat(ctx context.Context) (members, lost []int32, err error) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Lease)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	err = p.pool.QueryRow(limited, p.sql.heartbeat,
+		p.id.Load(), p.cfg.Name, p.sched.runningLong(), p.cfg.Lease, freshFor).Scan(&members, &lost)
+	return members, lost, err
 }
 
 func (p *Processor) reshare(members []int32) {
