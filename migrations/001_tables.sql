@@ -145,8 +145,10 @@ create table {{.schema}}.runs (
 	generation     integer not null,
 	process_id     integer not null,
 	segment        integer not null,
-	kind           "char" not null check (kind in ('r', 's')),
-	primary key (lane_id, generation, last_position, segment)
+	kind           "char" not null check (kind in ('r', 's'))
+	-- Each partition has a unique index on (lane_id, generation, last_position),
+	-- made by open_segment(). A primary key would carry the segment as well: eight
+	-- bytes more in each entry, of which every turn writes one.
 ) partition by list (segment);
 comment on table {{.schema}}.runs is
 	'The ledger: one row a committed lane transaction, written in that transaction, for events first_position to last_position. segment is that of the last event, so that the ledger goes with its events. kind: r, handlers ran; s, an event was skipped.';

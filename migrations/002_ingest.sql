@@ -29,6 +29,8 @@ begin
 			with (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02)',
 			parent || '_' || fresh, parent);
 	end loop;
+	execute format('create unique index %I on {{.schema}}.%I (lane_id, generation, last_position)',
+		'runs_' || fresh || '_key', 'runs_' || fresh);
 	perform pg_advisory_xact_lock({{.gate}}, 0);
 	foreach parent in array array['inbox', 'runs'] loop
 		execute format('alter table {{.schema}}.%I attach partition {{.schema}}.%I for values in (%s)',

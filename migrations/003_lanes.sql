@@ -1,9 +1,8 @@
 -- The steps of lanes: what workers, the sweep and the heartbeat do.
 
--- gave_up says whether a transaction was rolled back or died, by the 32 bits of its
--- number that a row shows. One that is under way has not, nor has one that
--- committed.
-create function {{.schema}}.gave_up(transaction xid) returns boolean
+-- fate says what became of a transaction, by the 32 bits of its number that a row
+-- shows: aborted if it was rolled back or died, in progress, or committed.
+create function {{.schema}}.fate(transaction xid) returns text
 language plpgsql stable as $$
 declare
 	next bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
@@ -12,7 +11,7 @@ begin
 	if full_id >= next then
 		full_id := full_id - (1::bigint << 32);
 	end if;
-	return full_id > 2 and coalesce(pg_xact_status(full_id::text::xid8) = 'aborted', false);
+	return case when full_id > 2 then coalesce(pg_xact_status(full_id::text::xid8), 'committed') else 'committed' end;
 end $$;
 
 -- load reads lanes and their next events, without a lock. An event's payload is
@@ -44,7 +43,7 @@ begin
 		case when octet_length(e.payload) <= large and (l.edited_to is null or e.position > l.edited_to) then e.payload end
 	from unnest(lane_ids) w(lane_id)
 	cross join lateral (
-		select k.*, k.xmax::text <> '0' and k.xmax <> k.xmin and {{.schema}}.gave_up(k.xmax) as traced
+		select k.*, k.xmax <> '0' and k.xmax <> k.xmin and {{.schema}}.fate(k.xmax) = 'aborted' as traced
 		from {{.schema}}.lanes k where k.lane_id = w.lane_id limit 1
 	) l
 	left join lateral (
@@ -64,6 +63,17 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off 
 		(select i.payload from {{.schema}}.inbox i
 			where i.lane_id = lane and i.position = at_position and i.segment = in_segment))
 $$;
+
+-- changes_first fails with IBX04, naming the lanes that an operator's change waits
+-- for: it is made before anything else of theirs runs.
+create function {{.schema}}.changes_first(lane_ids bigint[]) returns void
+language plpgsql stable
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+begin
+	raise exception 'an operator''s change comes first'
+		using errcode = 'IBX04', detail = array_to_string(
+			array(select distinct c.lane_id from {{.schema}}.changes c where c.lane_id = any(lane_ids)), ',');
+end $$;
 
 -- claim locks lanes for the transaction that runs them, if they are still as
 -- they were loaded; otherwise it fails with IBX01 and the transaction does
@@ -121,10 +131,112 @@ begin
 				array(select u.lane_id from unnest(lane_ids) u(lane_id) where u.lane_id <> all(claimed)), ',');
 	end if;
 	if exists (select from {{.schema}}.changes c where c.lane_id = any(lane_ids)) then
-		raise exception 'an operator''s change comes first'
-			using errcode = 'IBX04', detail = array_to_string(
-				array(select distinct c.lane_id from {{.schema}}.changes c where c.lane_id = any(lane_ids)), ',');
+		perform {{.schema}}.changes_first(lane_ids);
 	end if;
+end $$;
+
+-- begin_taking has others see which process runs lanes in this session, and sets
+-- the transaction's time-outs. That for locks is short while lanes are taken.
+create function {{.schema}}.begin_taking(process integer, statement_ms integer, idle_ms integer, flush boolean)
+returns text
+language sql as $$
+	select pg_advisory_xact_lock_shared({{.gate}}, process)::text
+		|| set_config('statement_timeout', statement_ms::text, true)
+		|| set_config('lock_timeout', '100', true)
+		|| set_config('idle_in_transaction_session_timeout', idle_ms::text, true)
+		|| case when flush then '' else set_config('synchronous_commit', 'off', true) end
+$$;
+
+-- not_taken says why lanes could not be taken.
+create function {{.schema}}.not_taken(lane_ids bigint[]) returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+begin
+	if exists (select from {{.schema}}.changes c where c.lane_id = any(lane_ids)) then
+		perform {{.schema}}.changes_first(lane_ids);
+	end if;
+	raise exception 'lane moved: of % lanes not all can be taken', cardinality(lane_ids) using errcode = 'IBX01';
+end $$;
+
+-- take is claim and advance in one, of a lane whose turn is known whole before
+-- any of it is sent: the cursor and the ledger go first, and the lane's row is
+-- written once instead of locked and written. What holds for them holds here: a
+-- lane that is not as it was loaded, or that somebody else holds, makes it fail
+-- with IBX01 and is left as it is. Whether somebody holds the row shows by its
+-- xmax, without a wait; for the moment between that look and the lock, the lock
+-- time-out is short.
+create function {{.schema}}.take(
+	process integer, lane bigint, at_cursor bigint, at_version integer, last bigint, in_segment integer,
+	statement_ms integer, lock_ms integer, idle_ms integer, flush boolean)
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+	ignored text; -- an assignment costs less than perform
+	at_generation integer;
+begin
+	ignored := {{.schema}}.begin_taking(process, statement_ms, idle_ms, flush);
+	if pg_try_advisory_xact_lock({{.lane_gate}}, (lane % 2147483647)::integer) then
+		update {{.schema}}.lanes l
+		set cursor = last, segment = in_segment, attempts = 0, next_attempt_at = null,
+			error_message = null, error_fingerprint = null, error_at = null
+		where l.lane_id = lane and l.cursor = at_cursor and l.version = at_version and l.state = 'ready'
+			and (l.xmax = '0' or {{.schema}}.fate(l.xmax) <> 'in progress')
+			and not exists (select from {{.schema}}.changes c where c.lane_id = lane)
+		returning l.generation into at_generation;
+	end if;
+	if at_generation is null then
+		perform {{.schema}}.not_taken(array[lane]);
+	end if;
+	insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
+	values (lane, last, at_cursor + 1, clock_timestamp(), at_generation, process, in_segment, 'r');
+	ignored := set_config('lock_timeout', lock_ms::text, true);
+end $$;
+
+-- take_group is take for several lanes, all or none. They are looked at before any
+-- of them is written to.
+create function {{.schema}}.take_group(
+	process integer, lane_ids bigint[], cursors bigint[], versions integer[], lasts bigint[], segments integer[],
+	statement_ms integer, lock_ms integer, idle_ms integer)
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+	ignored text := {{.schema}}.begin_taking(process, statement_ms, idle_ms, true);
+	taken integer;
+begin
+	select count(*) into taken
+	from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
+	cross join lateral (
+		select l.lane_id from {{.schema}}.lanes l
+		where l.lane_id = w.lane_id and l.cursor = w.cursor and l.version = w.version and l.state = 'ready'
+			and (l.xmax = '0' or {{.schema}}.fate(l.xmax) <> 'in progress')
+		limit 1
+	) k
+	where pg_try_advisory_xact_lock({{.lane_gate}}, (w.lane_id % 2147483647)::integer);
+	if taken = cardinality(lane_ids) then
+		with moved as (
+			update {{.schema}}.lanes l
+			set cursor = lasts[array_position(lane_ids, l.lane_id)],
+				segment = segments[array_position(lane_ids, l.lane_id)],
+				attempts = 0, next_attempt_at = null,
+				error_message = null, error_fingerprint = null, error_at = null
+			where l.lane_id = any(lane_ids)
+				and l.cursor = cursors[array_position(lane_ids, l.lane_id)]
+				and l.version = versions[array_position(lane_ids, l.lane_id)]
+				and l.state = 'ready'
+				and (l.xmax = '0' or {{.schema}}.fate(l.xmax) <> 'in progress')
+				and not exists (select from {{.schema}}.changes c where c.lane_id = l.lane_id)
+			returning l.lane_id, l.generation, l.cursor as last, l.segment
+		)
+		insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
+		select m.lane_id, m.last, cursors[array_position(lane_ids, m.lane_id)] + 1, clock_timestamp(), m.generation, process, m.segment, 'r' from moved m;
+		get diagnostics taken = row_count;
+	end if;
+	if taken < cardinality(lane_ids) then
+		perform {{.schema}}.not_taken(lane_ids);
+	end if;
+	ignored := set_config('lock_timeout', lock_ms::text, true);
 end $$;
 
 -- in_turn fails with IBX03 unless claim ran in this very transaction: a handler

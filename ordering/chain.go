@@ -17,7 +17,7 @@ import (
 // the next, so that nothing outside can depend on a commit that is not durable.
 
 // chainMax is how many transactions are sent together, at most.
-const chainMax = 16
+const chainMax = 32
 
 // chain gathers further transactions for the lane of the turn, while what is
 // known of it are queued events.
@@ -33,6 +33,7 @@ func (t *turn) chain(ctx context.Context) error {
 		}
 		if n == 0 { // its first event failed before anything was sent
 			t.batch.QueuedQueries, t.owners = t.batch.QueuedQueries[:queries], t.owners[:owners]
+			t.batch.QueuedQueries[queries-1].SQL = commit
 			return nil
 		}
 		t.withoutFlush()
@@ -64,7 +65,7 @@ func (t *turn) chained(l *lane) int {
 // disk, since another one follows.
 func (t *turn) withoutFlush() {
 	for i := len(t.batch.QueuedQueries) - 1; i >= 0; i-- {
-		if q := t.batch.QueuedQueries[i]; q.SQL == t.p.sql.advance {
+		if q := t.batch.QueuedQueries[i]; q.SQL == t.p.sql.advance || q.SQL == t.p.sql.take {
 			q.Arguments[len(q.Arguments)-1] = false
 			return
 		}

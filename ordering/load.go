@@ -61,7 +61,7 @@ func (p *Processor) read(ctx context.Context, conn *pgx.Conn, ids []int64, after
 // than one turn takes, so that a busy lane is not read before each turn.
 func (p *Processor) readAhead(lanes int) int {
 	turns := max(1, min(8, 32/lanes))
-	return max(p.cfg.Batch*turns, 16)
+	return max(p.cfg.Batch*turns, 32)
 }
 
 // row is one row of load: a lane and one of its events, if it has any.

@@ -22,6 +22,9 @@ import (
 // resetSession leaves prepared statements alone, which discard all would not.
 var resetSession = []string{"reset session authorization", "reset all", "discard temp"}
 
+// unlockSession is for a turn that did not end with advance, which does it.
+const unlockSession = "select pg_advisory_unlock_all()"
+
 // settings are what is made again after each reset.
 type settings struct{ names, values []string }
 
@@ -75,6 +78,9 @@ func settingsOf(conn *pgx.Conn) settings {
 
 // reset gathers what puts the session back.
 func (t *turn) reset() {
+	if t.taken {
+		t.gather(owner{index: -1}, unlockSession)
+	}
 	for _, sql := range resetSession {
 		t.gather(owner{index: -1}, sql)
 	}

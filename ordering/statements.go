@@ -10,6 +10,7 @@ import (
 // indexes are described in migrations/003_lanes.sql.
 type statements struct {
 	load, claim, advance, fail, skip       string
+	take, takeGroup                        string
 	beginCareful, endCareful, giveUp       string
 	payload, settle, sweep, stalled, due   string
 	trip, hold, closeBreaker, tend         string
@@ -26,6 +27,8 @@ from {schema}.load($1, $2, $3, $4)`
 
 	claimSQL   = `select {schema}.claim($1, $2, $3, $4, $5, $6, $7)`
 	advanceSQL = `select {schema}.advance($1, $2, $3, $4, $5, $6, $7)`
+	takeSQL    = `select {schema}.take($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+	groupSQL   = `select {schema}.take_group($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 	failSQL    = `select {schema}.fail($1, $2, $3, $4, $5, $6, $7, $8::jsonb)`
 	skipSQL    = `select {schema}.skip($1, $2, $3, $4, $5)`
 
@@ -65,7 +68,7 @@ func inSchema(sql, schema string) string {
 func statementsFor(schema string) statements {
 	in := func(sql string) string { return inSchema(sql, schema) }
 	return statements{
-		load: in(loadSQL), claim: in(claimSQL), advance: in(advanceSQL), fail: in(failSQL), skip: in(skipSQL),
+		load: in(loadSQL), claim: in(claimSQL), advance: in(advanceSQL), take: in(takeSQL), takeGroup: in(groupSQL), fail: in(failSQL), skip: in(skipSQL),
 		beginCareful: in(beginCarefulSQL), endCareful: in(endCarefulSQL), giveUp: in(giveUpSQL),
 		trip: in(tripSQL), hold: in(holdSQL), closeBreaker: in(closeBreakerSQL), tend: in(tendSQL), makeChanges: in(makeChangesSQL), youngBreakers: in(youngBreakersSQL),
 		payload: in(payloadSQL), settle: in(settleSQL), sweep: in(sweepSQL), stalled: in(stalledSQL), due: in(dueSQL),

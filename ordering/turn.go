@@ -29,6 +29,10 @@ type turn struct {
 	open     bool    // a transaction is open on the server
 	began    time.Time
 
+	claimed  int  // which gathered statement claims the lanes
+	controls bool // a handler's statement may end the transaction
+	taken    bool // not each transaction ends with advance
+
 	commits   []int // how many of plans each gathered commit completes
 	committed int   // how many of plans are committed
 	ahead     *ahead
@@ -44,6 +48,12 @@ var beginSQL = map[pgx.TxIsoLevel]string{
 	pgx.RepeatableRead:  "begin isolation level repeatable read",
 	pgx.Serializable:    "begin isolation level serializable",
 }
+
+// commit ends a transaction, commitAndBegin one of a chain that another one follows.
+const (
+	commit         = "commit"
+	commitAndBegin = "commit and chain"
+)
 
 // isolation is that of the lane's next turn: its head's.
 func (p *Processor) isolation(l *lane) pgx.TxIsoLevel {
@@ -140,7 +150,12 @@ func (t *turn) begin(from int) {
 		ids[i], cursors[i], versions[i] = l.id, l.cursor+int64(from), l.version
 	}
 	limit := t.p.limits(t.lanes)
-	t.gather(owner{index: -1}, beginSQL[t.isolation])
+	if n := len(t.batch.QueuedQueries); len(t.commits) > 0 {
+		t.batch.QueuedQueries[n-1].SQL = commitAndBegin
+	} else {
+		t.gather(owner{index: -1}, beginSQL[t.isolation])
+	}
+	t.claimed, t.controls = len(t.batch.QueuedQueries), false
 	t.gather(owner{index: -1}, t.p.sql.claim, t.p.id.Load(), ids, cursors, versions,
 		limit.statement.Milliseconds(), limit.lock.Milliseconds(), limit.idle.Milliseconds())
 }
@@ -254,8 +269,9 @@ func (t *turn) queue(ctx context.Context, entry *handlers.Entry, l *lane, i int)
 		t.batch.QueuedQueries = t.batch.QueuedQueries[:before]
 		return err
 	}
-	for range len(t.batch.QueuedQueries) - before {
+	for _, q := range t.batch.QueuedQueries[before:] {
 		t.owners = append(t.owners, owner{l, i})
+		t.controls = t.controls || controls(q.SQL)
 	}
 	return nil
 }
@@ -343,21 +359,30 @@ func (l *lane) messages(i, count int) []*handlers.Message {
 
 // advance gathers the end of a transaction, which completes the plans.
 func (t *turn) advance(plans []plan) {
+	if t.takes(plans) {
+		t.take(plans)
+	} else {
+		t.complete(plans)
+	}
+	t.gather(owner{index: -1}, commit)
+	t.commits = append(t.commits, len(t.plans))
+}
+
+// complete gathers what moves the lanes' cursors on, behind the handlers.
+func (t *turn) complete(plans []plan) {
 	k := len(plans)
 	ids, firsts, lasts := make([]int64, k), make([]int64, k), make([]int64, k)
 	segments := make([]int32, k)
 	unpark := []int64{}
 	for i, p := range plans {
-		last := &p.lane.events[p.from+p.n-1]
-		ids[i], firsts[i], lasts[i], segments[i] = p.lane.id, p.lane.cursor+int64(p.from)+1, last.Position, last.segment
-		if p.lane.parked && p.from == 0 {
-			unpark = append(unpark, p.lane.id)
+		l, cursor, last := p.edges()
+		ids[i], firsts[i], lasts[i], segments[i] = l.id, cursor+1, last.Position, last.segment
+		if l.parked && p.from == 0 {
+			unpark = append(unpark, l.id)
 		}
-		if p.lane.crashes > 0 {
-			t.gather(owner{p.lane, -1}, t.p.sql.endCareful, nil, p.lane.id, p.lane.cursor)
+		if l.crashes > 0 {
+			t.gather(owner{l, -1}, t.p.sql.endCareful, nil, l.id, l.cursor)
 		}
 	}
 	t.gather(owner{index: -1}, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark, true)
-	t.gather(owner{index: -1}, "commit")
-	t.commits = append(t.commits, len(t.plans))
 }
