@@ -1,17 +1,20 @@
 -- The steps of lanes: what workers, the sweep and the heartbeat do.
 
 -- fate says what became of a transaction, by the 32 bits of its number that a row
--- shows: aborted if it was rolled back or died, in progress, or committed.
+-- shows: aborted if it was rolled back or died, in progress, or committed. Its
+-- number is one of the two billion before the next one, or of those after it, if
+-- it began since.
 create function {{.schema}}.fate(transaction xid) returns text
 language plpgsql stable as $$
 declare
 	next bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
-	full_id bigint := (next >> 32 << 32) + transaction::text::bigint;
+	ahead bigint := (transaction::text::bigint - next) & 4294967295;
 begin
-	if full_id >= next then
-		full_id := full_id - (1::bigint << 32);
+	if ahead < 2147483648 then
+		return 'in progress';
 	end if;
-	return case when full_id > 2 then coalesce(pg_xact_status(full_id::text::xid8), 'committed') else 'committed' end;
+	ahead := ahead - 4294967296;
+	return case when next + ahead > 2 then coalesce(pg_xact_status((next + ahead)::text::xid8), 'committed') else 'committed' end;
 end $$;
 
 -- load reads lanes and their next events, without a lock. An event's payload is

@@ -31,7 +31,7 @@ func (t *turn) flush(ctx context.Context) error {
 			var tag pgconn.CommandTag
 			tag, err = results.Exec()
 			switch {
-			case err != nil || q.SQL != commit && q.SQL != commitAndBegin:
+			case err != nil || owners[i] != nobody || q.SQL != commit && q.SQL != commitAndBegin:
 			case tag.String() != "COMMIT":
 				err = errSwallowed // a failed transaction answers a commit with a rollback
 			case len(commits) > 0:

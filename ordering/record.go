@@ -88,7 +88,7 @@ func (p *Processor) record(ctx context.Context, conn *pgx.Conn, l *lane) error {
 	t := p.newTurn(nil, conn, []*lane{l})
 	t.begin(0)
 	p.gatherFailure(t, l, f, v)
-	t.gather(owner{index: -1}, commit)
+	t.gather(nobody, commit)
 	t.reset()
 	if err := t.flush(ctx); err != nil {
 		if !conn.IsClosed() {

@@ -79,13 +79,13 @@ func settingsOf(conn *pgx.Conn) settings {
 // reset gathers what puts the session back.
 func (t *turn) reset() {
 	if t.taken {
-		t.gather(owner{index: -1}, unlockSession)
+		t.gather(nobody, unlockSession)
 	}
 	for _, sql := range resetSession {
-		t.gather(owner{index: -1}, sql)
+		t.gather(nobody, sql)
 	}
 	if s := t.settings; len(s.names) > 0 {
-		t.gather(owner{index: -1}, restoreSettings, s.names, s.values)
+		t.gather(nobody, restoreSettings, s.names, s.values)
 	}
 }
 

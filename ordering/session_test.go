@@ -102,6 +102,38 @@ func (c *session) advance(l loaded, n int64) error {
 		array(select segment from inboxd.inbox where lane_id = $2 and position = $3::bigint + $4), $5, true)`, c.id, l.lane, l.cursor, n, unpark)
 }
 
+// take claims lanes and has their next event done first, as a processor does when it
+// knows all that follows; work is what follows.
+func (c *session) take(lanes ...loaded) error {
+	if len(lanes) == 1 {
+		l := lanes[0]
+		return c.try(`select inboxd.take($1, $2, $3, $4, $3::bigint + 1,
+			(select segment from inboxd.inbox where lane_id = $2 and position = $3::bigint + 1), 25000, 0, 0, true)`,
+			c.id, l.lane, l.cursor, l.version)
+	}
+	var ids, cursors []int64
+	var versions []int32
+	for _, l := range lanes {
+		ids, cursors, versions = append(ids, l.lane), append(cursors, l.cursor), append(versions, l.version)
+	}
+	return c.try(`select inboxd.take_group($1, $2, $3, $4,
+		array(select u.cursor + 1 from unnest($3::bigint[]) with ordinality u(cursor, n) order by n),
+		array(select 1 from unnest($2::bigint[])), 25000, 100, 0)`, c.id, ids, cursors, versions)
+}
+
+// work is a taken lane's effect.
+func (c *session) work(l loaded) error {
+	return c.try(`insert into effects (aggregate_id, event_id, position)
+		select aggregate_id, event_id, position from inboxd.inbox where lane_id = $1 and position = $2 + 1`, l.lane, l.cursor)
+}
+
+// beginTake begins a turn of the lanes, their cursors first.
+func (c *session) beginTake(lanes ...loaded) {
+	c.t.Helper()
+	c.begin()
+	must(c.t, c.take(lanes...))
+}
+
 // beginCareful counts an attempt beforehand and answers the lane as it is then.
 func (c *session) beginCareful(l loaded) (loaded, bool) {
 	c.t.Helper()

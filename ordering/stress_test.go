@@ -125,13 +125,38 @@ func (p *player) process() {
 // run runs a lane, carefully if a process died in it.
 func (p *player) run(l loaded) {
 	if !l.traced && l.crashes == 0 {
-		p.turn(l)
+		if l.parked || rand.IntN(2) == 0 {
+			p.turn(l)
+		} else {
+			p.queued(l)
+		}
 		return
 	}
 	if l, counted := p.beginCareful(l); counted && !p.turn(l) {
 		if err := p.takeBack(l); err != nil {
 			p.t.Error(err)
 		}
+	}
+}
+
+// queued runs an event of a lane whose cursor moves first.
+func (p *player) queued(l loaded) {
+	p.begin()
+	if err := p.take(l); err != nil {
+		moved(p.t, err)
+		p.rollback()
+		return
+	}
+	if err := p.work(l); err != nil {
+		p.t.Errorf("a taken lane: %v", err)
+	}
+	switch n := rand.IntN(10); {
+	case n < 8:
+		p.commit()
+	case n < 9:
+		p.die()
+	default:
+		p.rollback()
 	}
 }
 

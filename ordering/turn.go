@@ -85,6 +85,9 @@ type owner struct {
 	index int // of the event among the lane's; -1: the statement is the lane's own or nobody's
 }
 
+// nobody owns what the turn itself gathers.
+var nobody = owner{index: -1}
+
 // turnError is why a turn failed. Nothing of it was committed.
 type turnError struct {
 	owner owner
@@ -153,10 +156,10 @@ func (t *turn) begin(from int) {
 	if n := len(t.batch.QueuedQueries); len(t.commits) > 0 {
 		t.batch.QueuedQueries[n-1].SQL = commitAndBegin
 	} else {
-		t.gather(owner{index: -1}, beginSQL[t.isolation])
+		t.gather(nobody, beginSQL[t.isolation])
 	}
 	t.claimed, t.controls = len(t.batch.QueuedQueries), false
-	t.gather(owner{index: -1}, t.p.sql.claim, t.p.id.Load(), ids, cursors, versions,
+	t.gather(nobody, t.p.sql.claim, t.p.id.Load(), ids, cursors, versions,
 		limit.statement.Milliseconds(), limit.lock.Milliseconds(), limit.idle.Milliseconds())
 }
 
@@ -364,7 +367,7 @@ func (t *turn) advance(plans []plan) {
 	} else {
 		t.complete(plans)
 	}
-	t.gather(owner{index: -1}, commit)
+	t.gather(nobody, commit)
 	t.commits = append(t.commits, len(t.plans))
 }
 
@@ -384,5 +387,5 @@ func (t *turn) complete(plans []plan) {
 			t.gather(owner{l, -1}, t.p.sql.endCareful, nil, l.id, l.cursor)
 		}
 	}
-	t.gather(owner{index: -1}, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark, true)
+	t.gather(nobody, t.p.sql.advance, t.p.id.Load(), ids, firsts, lasts, segments, unpark, true)
 }
