@@ -115,6 +115,10 @@ var steps = []step{
 	{"advance", `select inboxd.claim(1, array_agg(lane_id), array_agg(cursor), array_agg(version), 0, 0, 0),
 		inboxd.advance(1, array_agg(lane_id), array_agg(cursor + 1), array_agg(cursor + 1), array_agg(1), null, true)
 		from (select * from inboxd.lanes order by lane_id desc limit 16) l`, 400},
+	{"take", `select inboxd.take(1, lane_id, cursor, version, cursor + 1, 1, 0, 0, 0, true)
+		from (select * from inboxd.lanes order by lane_id desc limit 1) l`, 20},
+	{"take a group", `select inboxd.take_group(1, array_agg(lane_id), array_agg(cursor), array_agg(version), array_agg(cursor + 1), array_agg(1), 0, 0, 0)
+		from (select * from inboxd.lanes order by lane_id desc limit 16) l`, 200},
 	{"sweep", `select * from inboxd.sweep(0, 0, 1, 100)`, 3000}, // the warm-up left dead entries
 	{"stalled", `select * from inboxd.stalled(0, 1, 2, 100)`, 3000},
 	{"due", `select * from inboxd.due(0, 1, 100)`, 100},
