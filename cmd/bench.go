@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type benchFlags struct {
 	useDatabase    bool
 	strict         bool
 	profiles       string
+	length         time.Duration // of bench.Level
 }
 
 func newBenchCmd(a *app) *cobra.Command {
@@ -35,9 +37,11 @@ func newBenchCmd(a *app) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), f) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.scenarios, "scenario", nil, "`SCENARIOS` to run, such as W1,W2 (default: all)")
+	fs.StringSliceVar(&f.scenarios, "scenario", nil, "`SCENARIOS` to run, such as W1,W2 (default: all but "+bench.Level+")")
 	fs.IntVar(&f.rounds, "rounds", 3, "how often each side is timed")
 	fs.IntVar(&f.events, "events", 0, "`N` events a scenario instead of its own number; W4 and W8 get long with many")
+	fs.DurationVar(&f.length, "for", bench.LevelDefault,
+		"how long the scenario "+bench.Level+" runs, a `DURATION`; it fills up to 2 GB of disk a minute")
 	fs.BoolVar(&f.useDatabase, "use-database", false, "run on the configured database instead of an embedded one, in schemas of its own")
 	fs.BoolVar(&f.strict, "strict", false, "exit 1 when a goal is missed")
 	fs.StringVar(&f.profiles, "cpu-profiles", "", "write CPU profiles of the timed runs to `DIRECTORY`")
@@ -53,7 +57,7 @@ func benchHelp() string {
 		"statement, COPY. Both sides run on the same server, one after the other, round after round.\n" +
 		"Rates are medians of rounds, the ratio is the median of the rounds' ratios.\n\n")
 	for i, name := range names {
-		fmt.Fprintf(&b, "  %-4s %s\n", name, abouts[i])
+		fmt.Fprintf(&b, "  %-5s %s\n", name, abouts[i])
 	}
 	b.WriteString("\nThe server is an embedded PostgreSQL with its default settings, made for the run and removed.\n" +
 		"With --use-database it is the configured one: schemas with a random name are made in it and dropped;\n" +
@@ -84,7 +88,7 @@ func (a *app) bench(ctx context.Context, f benchFlags) error {
 	}
 	p := &progressLine{a: a, on: isTerminal(a.stderr)}
 	results, err := bench.Run(ctx, bench.Options{
-		URL: url, Scenarios: f.scenarios, Rounds: f.rounds, Events: f.events, Profiles: f.profiles,
+		URL: url, Scenarios: f.scenarios, Rounds: f.rounds, Events: f.events, For: f.length, Profiles: f.profiles,
 		Child: benchChild, Progress: p.show, Remark: p.say,
 	})
 	p.clear()
@@ -107,9 +111,28 @@ func (f benchFlags) check(a *app) error {
 	if f.events < 0 {
 		return wrongUse("--events is %d, but must not be negative", f.events)
 	}
+	if err := f.checkLength(a); err != nil {
+		return err
+	}
 	if !f.useDatabase && (a.flags.Changed("database") || a.global.dev) {
 		return wrongUse("bench runs on an embedded PostgreSQL of its own, and a database was named").
 			withHint("add --use-database to run on that database, in schemas that are dropped afterwards")
+	}
+	return nil
+}
+
+// checkLength refuses a length that no scenario would keep to.
+func (f benchFlags) checkLength(a *app) error {
+	if !a.flags.Changed("for") {
+		return nil
+	}
+	isLevel := func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), bench.Level) }
+	if !slices.ContainsFunc(f.scenarios, isLevel) {
+		return wrongUse("--for is how long the scenario %s runs, which was not named", bench.Level).
+			withHint("add --scenario %s", bench.Level)
+	}
+	if f.length < bench.LevelMinimum {
+		return wrongUse("--for is %s, but must be at least %s", f.length, bench.LevelMinimum)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Options say what Run measures.
@@ -15,25 +16,28 @@ type Options struct {
 	// URL is the database. Schemas with a random name are made in it and
 	// dropped again; nothing else is touched.
 	URL string
-	// Scenarios are names as in Names, in any case. Empty: all.
+	// Scenarios are names as in Names, in any case. Empty: all but Level.
 	Scenarios []string
 	// Rounds is how often each side is timed. Default 3.
 	Rounds int
 	// Events is the number of events of a scenario. 0: each one's own number.
 	Events int
+	// For is how long Level runs. Default LevelDefault.
+	For time.Duration
 	// Child is the command that runs Child in a process of its own. Required
 	// for W8 and W9.
 	Child func() *exec.Cmd
 	// Progress hears what is done now. Nil: nobody does.
 	Progress func(doing string)
-	// Remark hears, once a result, what a reader of it should know. Nil: nobody.
+	// Remark hears what a reader of a result should know, and the samples of Level.
+	// Nil: nobody.
 	Remark func(text string)
 	// Profiles is a directory that takes a CPU profile of this process for each
 	// timed run of lanes. Empty: none are made.
 	Profiles string
 }
 
-// scenario is one of W1 to W10.
+// scenario is one of W1 to W10, or Level.
 type scenario struct {
 	name string
 	// about says in a few words what is measured.
@@ -52,6 +56,7 @@ var scenarios = []scenario{
 	{"W8", "memory", memory},
 	{"W9", "several processes", processes},
 	{"W10", "a slow handler", slowHandler},
+	{Level, "rate and table sizes of a long run at full rate; runs only when it is named", level},
 }
 
 // Names lists the scenarios, each with what it measures.
@@ -102,7 +107,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 // choose finds scenarios by their names. Its error names those there are.
 func choose(names []string) ([]scenario, error) {
 	if len(names) == 0 {
-		return scenarios, nil
+		return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.name == Level }), nil
 	}
 	var chosen []scenario
 	for _, name := range names {

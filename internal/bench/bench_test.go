@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -41,7 +42,7 @@ var fields = strings.Fields(`aggregates batch events events_per_second goal met 
 	reference_events_per_second scenario violations workers`)
 
 // lines are how many results each scenario has.
-var lines = map[string]int{"W1": 4, "W2": 8, "W3": 1, "W4": 3, "W5": 1, "W6": 2, "W7": 2, "W8": 1, "W9": 2, "W10": 2}
+var lines = map[string]int{"W1": 4, "W2": 8, "W3": 1, "W4": 3, "W5": 1, "W6": 2, "W7": 2, "W8": 1, "W9": 2, "W10": 2, "level": 3}
 
 func TestScenariosInSmall(t *testing.T) {
 	names, _ := bench.Names()
@@ -49,7 +50,7 @@ func TestScenariosInSmall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			results, err := bench.Run(t.Context(), bench.Options{
-				URL: pgtest.Database(t), Scenarios: []string{name}, Rounds: 1, Events: 100, Child: child,
+				URL: pgtest.Database(t), Scenarios: []string{name}, Rounds: 1, Events: 100, For: 5 * time.Second, Child: child,
 				Remark: func(text string) { t.Log(text) },
 			})
 			if err != nil {

@@ -19,7 +19,8 @@ type Result struct {
 	Reference          *string  `json:"reference"`
 	ReferencePerSecond *float64 `json:"reference_events_per_second"`
 	// Ratio is the figure itself where the goal is one (W7: bytes an event, W8:
-	// MiB), and the time as a multiple of the reference's in W6.
+	// MiB), the time as a multiple of the reference's in W6, and sizes as
+	// multiples of what they were in Level's tables and bytes.
 	Ratio float64 `json:"ratio"`
 	Goal  float64 `json:"goal"`
 	Met   bool    `json:"met"`
