@@ -150,15 +150,17 @@ language sql as $$
 		|| case when flush then '' else set_config('synchronous_commit', 'off', true) end
 $$;
 
--- not_taken says why lanes could not be taken.
-create function {{.schema}}.not_taken(lane_ids bigint[]) returns void
+-- not_taken says why not all of the lanes could be taken, and which could not.
+create function {{.schema}}.not_taken(lane_ids bigint[], taken bigint[]) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
 	if exists (select from {{.schema}}.changes c where c.lane_id = any(lane_ids)) then
 		perform {{.schema}}.changes_first(lane_ids);
 	end if;
-	raise exception 'lane moved: of % lanes not all can be taken', cardinality(lane_ids) using errcode = 'IBX01';
+	raise exception 'lane moved: of % lanes % can be taken', cardinality(lane_ids), cardinality(taken)
+		using errcode = 'IBX01', detail = array_to_string(
+			array(select u.lane_id from unnest(lane_ids) u(lane_id) where u.lane_id <> all(taken)), ',');
 end $$;
 
 -- take is claim and advance in one, of a lane whose turn is known whole before
@@ -189,7 +191,7 @@ begin
 		returning l.generation into at_generation;
 	end if;
 	if at_generation is null then
-		perform {{.schema}}.not_taken(array[lane]);
+		perform {{.schema}}.not_taken(array[lane], '{}');
 	end if;
 	insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
 	values (lane, last, at_cursor + 1, clock_timestamp(), at_generation, process, in_segment, 'r');
@@ -206,18 +208,19 @@ language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
 	ignored text := {{.schema}}.begin_taking(process, statement_ms, idle_ms, true);
-	taken integer;
+	taken bigint[];
 begin
-	select count(*) into taken
-	from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
-	cross join lateral (
-		select l.lane_id from {{.schema}}.lanes l
-		where l.lane_id = w.lane_id and l.cursor = w.cursor and l.version = w.version and l.state = 'ready'
-			and (l.xmax = '0' or {{.schema}}.fate(l.xmax) <> 'in progress')
-		limit 1
-	) k
-	where pg_try_advisory_xact_lock({{.lane_gate}}, (w.lane_id % 2147483647)::integer);
-	if taken = cardinality(lane_ids) then
+	taken := array(
+		select k.lane_id
+		from unnest(lane_ids, cursors, versions) w(lane_id, cursor, version)
+		cross join lateral (
+			select l.lane_id from {{.schema}}.lanes l
+			where l.lane_id = w.lane_id and l.cursor = w.cursor and l.version = w.version and l.state = 'ready'
+				and (l.xmax = '0' or {{.schema}}.fate(l.xmax) <> 'in progress')
+			limit 1
+		) k
+		where pg_try_advisory_xact_lock({{.lane_gate}}, (w.lane_id % 2147483647)::integer));
+	if cardinality(taken) = cardinality(lane_ids) then
 		with moved as (
 			update {{.schema}}.lanes l
 			set cursor = lasts[array_position(lane_ids, l.lane_id)],
@@ -231,13 +234,15 @@ begin
 				and (l.xmax = '0' or {{.schema}}.fate(l.xmax) <> 'in progress')
 				and not exists (select from {{.schema}}.changes c where c.lane_id = l.lane_id)
 			returning l.lane_id, l.generation, l.cursor as last, l.segment
+		), ledger as (
+			insert into {{.schema}}.runs as r (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
+			select m.lane_id, m.last, cursors[array_position(lane_ids, m.lane_id)] + 1, clock_timestamp(), m.generation, process, m.segment, 'r' from moved m
+			returning r.lane_id
 		)
-		insert into {{.schema}}.runs (lane_id, last_position, first_position, at, generation, process_id, segment, kind)
-		select m.lane_id, m.last, cursors[array_position(lane_ids, m.lane_id)] + 1, clock_timestamp(), m.generation, process, m.segment, 'r' from moved m;
-		get diagnostics taken = row_count;
+		select coalesce(array_agg(g.lane_id), '{}') into taken from ledger g;
 	end if;
-	if taken < cardinality(lane_ids) then
-		perform {{.schema}}.not_taken(lane_ids);
+	if cardinality(taken) < cardinality(lane_ids) then
+		perform {{.schema}}.not_taken(lane_ids, taken);
 	end if;
 	ignored := set_config('lock_timeout', lock_ms::text, true);
 end $$;

@@ -106,7 +106,7 @@ func New(pool *pgxpool.Pool, reg *handlers.Registry, cfg Config) (*Processor, er
 	}
 	p := &Processor{
 		pool: pool, cfg: cfg, log: cfg.Log, entries: reg.Seal(), sql: statementsFor(cfg.Schema),
-		sched:   newScheduler(cfg.Workers, cfg.Group),
+		sched:   newScheduler(cfg.Workers, cfg.Group, func() int { return int(pool.Stat().IdleConns()) }),
 		idle:    make(chan struct{}),
 		quiet:   &quiet{log: cfg.Log, said: map[string]int{}},
 		breaker: newBreaker(cfg.Breaker.Lanes),

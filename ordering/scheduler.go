@@ -13,9 +13,9 @@ const maxTracked = 16_384
 // scheduler holds the lanes that wait for a worker, first in, first out, so that
 // a lane with a million events gets its turn no more often than the others.
 type scheduler struct {
-	group   int
-	workers int
-	eager   bool // whoever waits for the last lane wants to know at once
+	group int
+	ramp  *ramp
+	eager bool // whoever waits for the last lane wants to know at once
 
 	mu      sync.Mutex
 	lanes   map[int64]*lane
@@ -32,17 +32,20 @@ type scheduler struct {
 	mine    share // of the lanes
 }
 
-func newScheduler(workers, group int) *scheduler {
-	return &scheduler{
-		group:   group,
-		workers: workers,
-		mine:    share{of: 1},
-		lanes:   make(map[int64]*lane),
-		began:   make(map[int64]time.Time),
-		nudge:   make(chan struct{}, workers),
-		settle:  make(chan struct{}, 1),
-		refill:  make(chan struct{}, 1),
+// newScheduler makes one for so many workers; idle counts connections that are
+// open and free.
+func newScheduler(workers, group int, idle func() int) *scheduler {
+	s := &scheduler{
+		group:  group,
+		mine:   share{of: 1},
+		lanes:  make(map[int64]*lane),
+		began:  make(map[int64]time.Time),
+		nudge:  make(chan struct{}, workers),
+		settle: make(chan struct{}, 1),
+		refill: make(chan struct{}, 1),
 	}
+	s.ramp = newRamp(workers, idle, func() { signal(s.nudge) })
+	return s
 }
 
 // wake has the lanes run soon: they may have events to run. It answers how many
@@ -117,7 +120,12 @@ func (s *scheduler) tryTake() []*lane {
 	if s.stopped || waiting == 0 {
 		return nil
 	}
-	free := max(s.workers-s.busy, 1)
+	room := s.ramp.room(s.busy)
+	if s.busy >= room {
+		s.ramp.wait()
+		return nil
+	}
+	free := room - s.busy
 	want := min(s.group, (waiting+free-1)/free)
 	taken := make([]*lane, 0, want)
 	for len(taken) < want && s.first < len(s.ready) {
@@ -139,8 +147,12 @@ func (s *scheduler) tryTake() []*lane {
 		s.ready = append(s.ready[:0], s.ready[s.first:]...)
 		s.first = 0
 	}
-	if s.first < len(s.ready) {
+	switch {
+	case s.first == len(s.ready):
+	case s.busy < room:
 		signal(s.nudge)
+	default:
+		s.ramp.wait()
 	}
 	return taken
 }
@@ -166,6 +178,7 @@ func (s *scheduler) put(lanes []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy--
+	s.ramp.back(s.first < len(s.ready))
 	for _, l := range lanes {
 		delete(s.began, l.id)
 		if l.again {
@@ -195,6 +208,7 @@ func (s *scheduler) replace(lanes []*lane) {
 	defer s.mu.Unlock()
 	if len(lanes) > 0 {
 		s.busy--
+		s.ramp.back(true)
 	}
 	for _, l := range lanes {
 		delete(s.began, l.id)
@@ -285,6 +299,7 @@ func (s *scheduler) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
+	s.ramp.end()
 }
 
 // runningLong answers the lanes whose turn began a while ago, for people.

@@ -9,6 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// warm has a connection for every worker.
+func warm() int { return 1000 }
+
 func ids(n int) []int64 {
 	list := make([]int64, n)
 	for i := range list {
@@ -29,7 +32,7 @@ func TestEachLaneGetsItsTurn(t *testing.T) {
 		t.Run(fmt.Sprint("group=", group), func(t *testing.T) {
 			t.Parallel()
 			const lanes, turns = 1000, 3
-			s := newScheduler(1, group)
+			s := newScheduler(1, group, warm)
 			s.wake(ids(lanes), false)
 			had := map[int64]int{}
 			for range 2 * lanes * turns {
@@ -63,7 +66,7 @@ func values(m map[int64]int) []int {
 // Lanes that are new get their turn among those that are busy.
 func TestNewLaneAmongBusyOnes(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(4, 16)
+	s := newScheduler(4, 16, warm)
 	s.wake(ids(200), false)
 	s.wake([]int64{999}, false)
 	for turns := range 200 {
@@ -84,7 +87,7 @@ func TestNewLaneAmongBusyOnes(t *testing.T) {
 // Lanes that were slow or failed share a turn with nobody.
 func TestLanesOnTheirOwn(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(1, 16)
+	s := newScheduler(1, 16, warm)
 	s.wake(ids(40), false)
 	for _, id := range []int64{1, 2, 7} {
 		s.lanes[id].alone = 1
@@ -97,14 +100,16 @@ func TestLanesOnTheirOwn(t *testing.T) {
 			if l.alone > 0 && len(lanes) > 1 {
 				t.Errorf("lane %d shares its turn with %d others", l.id, len(lanes)-1)
 			}
+			done(l)
 		}
+		s.put(lanes)
 	}
 }
 
 // With few lanes and many workers, each worker gets a lane.
 func TestLightLoadIsSpread(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(8, 16)
+	s := newScheduler(8, 16, warm)
 	s.wake(ids(8), false)
 	for range 8 {
 		if n := len(s.tryTake()); n != 1 {
@@ -115,7 +120,7 @@ func TestLightLoadIsSpread(t *testing.T) {
 
 func TestNothingIsTakenAfterStop(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(1, 1)
+	s := newScheduler(1, 1, warm)
 	s.wake(ids(2), false)
 	s.stop()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -128,7 +133,7 @@ func TestNothingIsTakenAfterStop(t *testing.T) {
 // Lanes that there is no room for are asked for again when there is.
 func TestTurnedAwayLanesAreAskedForAgain(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(1, 16)
+	s := newScheduler(1, 16, warm)
 	if added := s.wake(ids(maxTracked+10), true); added != maxTracked {
 		t.Fatalf("%d lanes were taken up, want %d", added, maxTracked)
 	}
@@ -257,7 +262,7 @@ func (m *schedule) check(t *rapid.T) {
 func TestSchedulerModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		m := &schedule{s: newScheduler(rapid.IntRange(1, 3).Draw(t, "workers"), rapid.IntRange(1, 4).Draw(t, "group")), owed: map[int64]bool{}}
+		m := &schedule{s: newScheduler(rapid.IntRange(1, 3).Draw(t, "workers"), rapid.IntRange(1, 4).Draw(t, "group"), warm), owed: map[int64]bool{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"wake": m.wake, "take": m.take, "put": m.put, "look": m.look, "answered": m.answered, "": m.check,
 		})
@@ -281,7 +286,7 @@ func TestSchedulerModel(t *testing.T) {
 // unless it helps that one, or something of it is still to be written down.
 func TestLanesOfOtherSharesAreLeft(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(1, 16)
+	s := newScheduler(1, 16, warm)
 	s.wake(ids(8), false)
 	s.help([]int64{7})
 	taken := s.tryTake()

@@ -53,7 +53,10 @@ func TestTakeOfALaneThatIsHeld(t *testing.T) {
 				b.begin()
 				b.exec(`set local statement_timeout = '20s'`)
 				began := time.Now()
-				moved(t, b.take(known...))
+				err := b.take(known...)
+				if moved(t, err); detail(err) != "1" {
+					t.Errorf("it names the lanes %q, want 1", detail(err))
+				}
 				if took := time.Since(began); took > 10*time.Second {
 					t.Errorf("it took %s: it waited", took)
 				}
@@ -85,7 +88,10 @@ func TestTakeOfALaneThatMoved(t *testing.T) {
 			s.exec(change)
 			for _, lanes := range [][]loaded{{one}, {two, one}} {
 				b.begin()
-				moved(t, b.take(lanes...))
+				err := b.take(lanes...)
+				if moved(t, err); detail(err) != "1" {
+					t.Errorf("it names the lanes %q, want 1", detail(err))
+				}
 				b.rollback()
 			}
 			b.beginTake(two)
