@@ -3,7 +3,7 @@
 //
 // # Words
 //
-//   - scenario: W1 to W10, one question each; a file a scenario. It gives one or
+//   - scenario: W1 to W10, and level, which is run by name, one question each; a file a scenario. It gives one or
 //     several results, "W1 On" and "W1 sql".
 //   - side: what is timed: inboxd's, or the reference's.
 //   - reference: the textbook loop (lock, oldest row, handler, flag, commit, a
