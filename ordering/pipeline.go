@@ -3,6 +3,7 @@ package ordering
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -81,12 +82,21 @@ func plain(err error) error {
 	return err
 }
 
-// rollback ends the transaction without effect. A connection on which that
-// fails is closed: nothing may stay locked.
+// rollback ends the transaction without effect, and puts the session back: what
+// a chain had committed before stays, and so do the settings that came with it. A
+// connection on which that fails is closed: nothing may stay locked.
 func (t *turn) rollback() {
 	ctx, cancel := context.WithTimeout(context.Background(), t.p.cfg.Lease)
 	defer cancel()
-	if _, err := t.conn.Exec(ctx, "rollback; select pg_advisory_unlock_all()"); err != nil {
+	sql := "rollback; " + unlockSession
+	if t.committed > 0 {
+		sql += "; " + strings.Join(resetSession, "; ")
+	}
+	_, err := t.conn.Exec(ctx, sql)
+	if s := t.settings; err == nil && t.committed > 0 && len(s.names) > 0 {
+		_, err = t.conn.Exec(ctx, restoreSettings, s.names, s.values)
+	}
+	if err != nil {
 		_ = t.conn.Close(ctx)
 	}
 	t.open = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/inboxd/inboxd/handlers"
 	"github.com/inboxd/inboxd/inbox"
+	"github.com/inboxd/inboxd/ordering"
 )
 
 // written answers which of the lanes' rows a transaction has locked or tried to
@@ -191,20 +193,64 @@ func TestQueuedStatementThatEndsTheTransaction(t *testing.T) {
 func TestQueuedStatementsLeaveNothingInTheSession(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	s.put("Paid", 3, 40)
+	s.put("Paid", 1, 40)
 	reg := handlers.New()
 	handlers.OnQueue(reg, "Paid", func(_ context.Context, b *pgx.Batch, e handlers.Event[[]byte]) error {
-		b.Queue(`select pg_advisory_lock(4711 + $1)`, e.Position)
-		b.Queue(`set search_path to nowhere`)
-		b.Queue(`insert into public.effects (aggregate_id, event_id, position) values ($1, $2, $3)`, e.AggregateID, e.ID, e.Position)
+		leaveBehind(b, e)
 		return nil
 	})
-	cfg := quick()
-	cfg.Workers = 1 // the lock is the same for all lanes
-	s.run(reg, cfg)
+	s.run(reg, quick())
 	s.nothingLocked()
 	s.sessionsClean()
-	s.inOrder(120)
+	s.inOrder(40)
+}
+
+// leaveBehind queues an event's effect with statements that outlive its transaction.
+func leaveBehind(b *pgx.Batch, e handlers.Event[[]byte]) {
+	b.Queue(`select pg_advisory_lock(4711 + $1)`, e.Position)
+	b.Queue(`set search_path to nowhere`)
+	b.Queue(`insert into public.effects (aggregate_id, event_id, position) values ($1, $2, $3)`, e.AggregateID, e.ID, e.Position)
+}
+
+// Nor does what is committed of a chain that fails later on, when another lane has
+// the next turn in that session.
+func TestChainThatFailsLeavesNothingInTheSession(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.put("Paid", 1, 40)
+	var p atomic.Pointer[ordering.Processor]
+	var failed atomic.Bool
+	reg := sqlRegistry(t, "Plain") // which finds its table by the search path
+	handlers.OnQueue(reg, "Paid", func(ctx context.Context, b *pgx.Batch, e handlers.Event[[]byte]) error {
+		if e.ID == "Paid-0-20" && !failed.Swap(true) {
+			if _, err := s.store.Put(ctx, []inbox.Event{{ID: "other", AggregateID: "other", Type: "Plain", Payload: []byte(`{}`)}}); err != nil {
+				return err
+			}
+			counts(t, p.Load(), "the other lane", func(st ordering.Stats) bool { return st.Lanes == 2 })
+			b.Queue(`select 1/0 + $1`, e.Position)
+		}
+		leaveBehind(b, e)
+		return nil
+	})
+	cfg := seldom()
+	cfg.Workers, cfg.Group, cfg.Batch = 1, 1, 4
+	made, err := ordering.New(s.pool, reg, cfg)
+	must(t, err)
+	p.Store(made)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- made.Run(ctx) }()
+	s.done(41)
+	stop()
+	must(t, <-ended)
+	s.nothingLocked()
+	s.sessionsClean()
+	if n := one[int](s, `select attempts from inboxd.events where event_id = 'other'`); n != 1 {
+		t.Errorf("the other lane's event has %d attempts: it met what the chain had left", n)
+	}
+	if n := one[int](s, `select attempts from inboxd.events where event_id = 'Paid-0-20'`); n != 2 {
+		t.Errorf("the event that failed once has %d attempts", n)
+	}
 }
 
 // The commit of a chain's transaction begins the next one: each has the isolation,
