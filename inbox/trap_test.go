@@ -208,7 +208,8 @@ func TestTrap7DroppingASegment(t *testing.T) {
 	}
 }
 
-// Every segment has the indexes of the first, as parts of the whole table's.
+// Every segment has the indexes of the first: those of inbox are parts of the whole
+// table's, that of runs is each one's own. And a short way to be analyzed.
 func TestSegmentsAreAlike(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -221,12 +222,21 @@ func TestSegmentsAreAlike(t *testing.T) {
 				(select count(*) from pg_inherits h where h.inhrelid = i.indexrelid)), '; ' order by 1)
 			from pg_index i where i.indisvalid and i.indrelid = ('inboxd.' || $1)::regclass`
 		first, second := one[string](t, s.pool, of, table+"_1"), one[string](t, s.pool, of, table+"_2")
-		if first != second || strings.Count(first, " 1") != strings.Count(first, "CREATE") {
+		want := "CREATE UNIQUE INDEX _key ON inboxd. USING btree (lane_id, generation, last_position) f 0"
+		if table == "inbox" && strings.Count(first, " 1") == strings.Count(first, "CREATE") {
+			want = first
+		}
+		if first != want || second != want {
 			t.Errorf("%s: indexes of the segments: %s and %s", table, first, second)
 		}
 		const options = `select reloptions::text from pg_class where oid = ('inboxd.' || $1)::regclass`
 		if one, two := one[string](t, s.pool, options, table+"_1"), one[string](t, s.pool, options, table+"_2"); one != two {
 			t.Errorf("%s: settings %s and %s", table, one, two)
+		}
+		if n := one[int](t, s.pool, `select count(*) from pg_attribute
+			where attrelid in (('inboxd.' || $1 || '_1')::regclass, ('inboxd.' || $1 || '_2')::regclass)
+				and attnum > 0 and attstattarget is distinct from 10`, table); n != 0 {
+			t.Errorf("%s: %d columns have a sample of another size", table, n)
 		}
 	}
 }

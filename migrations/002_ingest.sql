@@ -21,13 +21,22 @@ language plpgsql as $$
 declare
 	fresh integer;
 	parent text;
+	col name;
 begin
 	lock table only {{.schema}}.inbox, only {{.schema}}.runs in share update exclusive mode;
 	select coalesce(max(s.segment), 0) + 1 into fresh from {{.schema}}.segments s;
 	foreach parent in array array['inbox', 'runs'] loop
 		execute format('create table {{.schema}}.%I (like {{.schema}}.%I including all)
-			with (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02)',
+			with (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0)',
 			parent || '_' || fresh, parent);
+		-- While a partition is analyzed, no dead row goes away anywhere, and lanes are
+		-- written all the time: it has to be over soon, and a small sample will do.
+		for col in
+			select a.attname from pg_attribute a
+			where a.attrelid = format('{{.schema}}.%I', parent)::regclass and a.attnum > 0 and not a.attisdropped
+		loop
+			execute format('alter table {{.schema}}.%I alter column %I set statistics 10', parent || '_' || fresh, col);
+		end loop;
 	end loop;
 	execute format('create unique index %I on {{.schema}}.%I (lane_id, generation, last_position)',
 		'runs_' || fresh || '_key', 'runs_' || fresh);
