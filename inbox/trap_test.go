@@ -219,7 +219,7 @@ func TestSegmentsAreAlike(t *testing.T) {
 			t.Errorf("%s has %d partitions", table, got)
 		}
 		const of = `select string_agg(concat_ws(' ', replace(pg_get_indexdef(i.indexrelid), $1, ''), i.indisprimary,
-				(select count(*) from pg_inherits h where h.inhrelid = i.indexrelid)), '; ' order by 1)
+				(select count(*) from pg_inherits h where h.inhrelid = i.indexrelid)), '; ' order by replace(pg_get_indexdef(i.indexrelid), $1, ''))
 			from pg_index i where i.indisvalid and i.indrelid = ('inboxd.' || $1)::regclass`
 		first, second := one[string](t, s.pool, of, table+"_1"), one[string](t, s.pool, of, table+"_2")
 		want := "CREATE UNIQUE INDEX _key ON inboxd. USING btree (lane_id, generation, last_position) f 0"
