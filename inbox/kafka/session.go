@@ -60,14 +60,14 @@ func (s *session) Setup(group sarama.ConsumerGroupSession) error {
 		s.source.reportBeginning(id, b)
 	}
 	s.source.group.Resume(group.Claims()) // a pause outlives the session it was made in
+	for range s.source.cfg.Workers { // before anybody can wait for them
+		s.workers.Go(s.work)
+	}
 	if !s.source.enter(s) {
-		return errStopping
+		return errStopping // Cleanup follows
 	}
 	s.source.log.Info("The group has given out its partitions.", "group", s.source.cfg.Group,
 		"member", s.member.id, "generation", s.member.generation, "partitions", len(begins))
-	for range s.source.cfg.Workers {
-		s.workers.Go(s.work)
-	}
 	s.commits.Go(s.commitLoop)
 	return nil
 }
