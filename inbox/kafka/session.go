@@ -60,7 +60,7 @@ func (s *session) Setup(group sarama.ConsumerGroupSession) error {
 		s.source.reportBeginning(id, b)
 	}
 	s.source.group.Resume(group.Claims()) // a pause outlives the session it was made in
-	for range s.source.cfg.Workers { // before anybody can wait for them
+	for range s.source.cfg.Workers {      // before anybody can wait for them
 		s.workers.Go(s.work)
 	}
 	if !s.source.enter(s) {
