@@ -23,9 +23,15 @@ const (
 	maxWait            = 250 * time.Millisecond // of a fetch that finds nothing
 	metadataRefresh    = 30 * time.Second
 
+	// mostHeartbeat is the longest Config.Heartbeat: a rebalance may have begun that
+	// long before the member hears of it.
+	mostHeartbeat = time.Second
 	// rebalanceGrace is how long a rebalance waits for the calls to Ingest that
-	// run. The whole group waits with us; what is cut short is read again.
-	rebalanceGrace = 4 * time.Second
+	// run. The whole group waits with us; what is cut short is read again. What
+	// is left of rebalanceTimeout is for the fetch that has to end before, for the
+	// last commit and for joining, on machines that are busy: a member that comes
+	// too late is none any more, and what it has stored comes again.
+	rebalanceGrace = 2 * time.Second
 )
 
 // controlConfig is the configuration of the client that asks and commits.

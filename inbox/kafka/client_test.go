@@ -26,6 +26,18 @@ func TestOnlyLeaderless(t *testing.T) {
 	}
 }
 
+// A member that hears of a rebalance as late as it may, and whose calls to Ingest
+// take as long as they may, has time left to commit and to join, also on a machine
+// that is busy: the group gives it up otherwise.
+func TestRebalanceLeavesTimeToJoin(t *testing.T) {
+	if left := rebalanceTimeout - mostHeartbeat - maxWait - rebalanceGrace; left < 1500*time.Millisecond {
+		t.Errorf("%v are left", left)
+	}
+	if heartbeat := (Config{}).withDefaults().Heartbeat; heartbeat > mostHeartbeat {
+		t.Errorf("heartbeats come every %v", heartbeat)
+	}
+}
+
 // deadlineConn notes the deadline it was given and has something to read.
 type deadlineConn struct {
 	net.Conn

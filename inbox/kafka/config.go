@@ -94,8 +94,9 @@ type Config struct {
 	// SessionTimeout is how long the group waits for a member not heard of
 	// before it gives its partitions to others. Default: 10 s.
 	SessionTimeout time.Duration
-	// Heartbeat is how often the member is heard of, at most a third of
-	// SessionTimeout. Default: 1 s.
+	// Heartbeat is how often the member is heard of, and hears that the group is
+	// rebalanced: at least every second, and three times in SessionTimeout.
+	// Default: 1 s.
 	Heartbeat time.Duration
 	// StopTimeout is how long a stop waits for the calls to Ingest that run
 	// before it cancels them. Default: 10 s.
@@ -211,6 +212,7 @@ func (c Config) validate() error {
 		"The intervals and time-outs must be longer than 0.")
 	need(c.TopicRefresh > 0 && c.TopicRefresh <= 30*time.Second,
 		"Topics must be looked at every 30 seconds at least, or records of one that is deleted and made again come late.")
+	need(c.Heartbeat <= mostHeartbeat, "Heartbeats must come every second at least, or a rebalance is heard of too late to take part in it.")
 	need(c.Heartbeat <= c.SessionTimeout/3, "The session time-out must be at least three heartbeats.")
 	return errors.Join(append(errs, c.validateSecurity()...)...)
 }

@@ -108,7 +108,9 @@ func atoi(s string) (n int) {
 func testThaw(b *bench) {
 	topic := b.topic("t", 2)
 	sink := newMemory()
-	c := b.start(b.config(topic), sink)
+	cfg := b.config(topic)
+	cfg.SessionTimeout = shortSession
+	c := b.start(cfg, sink)
 	b.produce(topic, 0, 5, "v")
 	sink.awaitCount(b, topic, 0, 5)
 	b.world.freeze()
@@ -135,7 +137,8 @@ func TestConfigErrors(t *testing.T) {
 		"must be larger than 0":         func(c *kafka.Config) { c.Workers = -1 },
 		"must be longer than 0":         func(c *kafka.Config) { c.StopTimeout = -1 },
 		"every 30 seconds at least":     func(c *kafka.Config) { c.TopicRefresh = time.Minute },
-		"must be at least three heartb": func(c *kafka.Config) { c.Heartbeat = 5 * time.Second },
+		"every second at least":         func(c *kafka.Config) { c.Heartbeat = 2 * time.Second },
+		"must be at least three heartb": func(c *kafka.Config) { c.SessionTimeout = 2 * time.Second },
 	} {
 		cfg := good
 		change(&cfg)

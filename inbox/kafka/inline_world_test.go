@@ -140,7 +140,7 @@ func (m *groupMember) ConsumeClaim(s sarama.ConsumerGroupSession, c sarama.Consu
 }
 
 // session is the time that the group waits for a member not heard of.
-const inlineSession = 3 * time.Second
+const inlineSession = 6 * time.Second
 
 // join runs a member until the test ends or it is stopped. Without commits its
 // marks are lost, as they are when it dies after a transaction has committed.

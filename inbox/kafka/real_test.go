@@ -85,7 +85,7 @@ func testStaticRestart(b *bench) {
 	topic := b.topic("t", 4)
 	sink := newMemory()
 	cfg := b.config(topic)
-	cfg.SessionTimeout = 10 * time.Second
+	cfg.SessionTimeout = 30 * time.Second
 	stays := b.start(cfg, sink)
 	cfg.InstanceID = "shop-1"
 	first := b.start(cfg, sink)

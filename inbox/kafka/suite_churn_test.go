@@ -35,6 +35,7 @@ func testChurn(b *bench) {
 	var seats [5]seat
 	join := func(i int) {
 		cfg := b.config(topic)
+		cfg.SessionTimeout = shortSession
 		if i%2 == 1 {
 			cfg.InstanceID = fmt.Sprintf("seat-%d", i)
 		}

@@ -46,7 +46,9 @@ func testKilledUnderLoad(b *bench) {
 func testFrozenUnderLoad(b *bench) {
 	topic := b.topic("t", 4)
 	sink := newMemory()
-	members := []*consumer{b.start(b.config(topic), sink), b.start(b.config(topic), sink)}
+	cfg := b.config(topic)
+	cfg.SessionTimeout = shortSession
+	members := []*consumer{b.start(cfg, sink), b.start(cfg, sink)}
 	load := b.load(topic, 4)
 	load.awaitMore(sink, 400)
 	b.world.freeze()

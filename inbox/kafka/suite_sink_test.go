@@ -17,8 +17,9 @@ func testFailingSink(b *bench) {
 	topic := b.topic("t", 3)
 	sink := newMemory()
 	var tries atomic.Int64
+	var heal atomic.Bool
 	sink.before = func(context.Context, []inbox.Record) error {
-		if tries.Add(1) <= 8 {
+		if tries.Add(1) <= 8 || !heal.Load() {
 			return errDown
 		}
 		return nil
@@ -32,6 +33,7 @@ func testFailingSink(b *bench) {
 		return ok && p.State == kafka.Retrying && p.LastError == errDown.Error()
 	})
 	before := c.Stats()
+	heal.Store(true)
 	for p := range int32(3) {
 		sink.awaitCount(b, topic, p, 100)
 		b.awaitCommit(topic, p, 100)
@@ -92,6 +94,7 @@ func testSlowSink(b *bench) {
 		return nil
 	}
 	cfg := b.config(topic)
+	cfg.SessionTimeout = 5 * time.Second
 	c := b.start(cfg, sink)
 	c.awaitMember(2)
 	before := c.Stats()

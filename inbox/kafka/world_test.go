@@ -41,7 +41,7 @@ type world struct {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 var unique atomic.Int64
 
