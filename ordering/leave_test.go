@@ -79,6 +79,8 @@ func TestAHeartbeatUnderWayDoesNotOutliveItsProcess(t *testing.T) {
 	s := setup(t)
 	config := s.pool.Config()
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // every statement with its text
+	name := "leaving " + t.Name()[:30]
+	config.ConnConfig.RuntimeParams["application_name"] = name
 	var armed atomic.Bool
 	var lates sync.WaitGroup
 	t.Cleanup(lates.Wait)
@@ -107,7 +109,9 @@ func TestAHeartbeatUnderWayDoesNotOutliveItsProcess(t *testing.T) {
 	}
 	stop()
 	must(t, <-ended)
-	time.Sleep(2 * by) // a heartbeat that was given up has arrived by now
+	pool.Close()
+	lates.Wait() // everything has been delivered, the connections' ends behind it
+	s.until(`select not exists (select from pg_stat_activity where application_name = $1)`, name)
 	if n := one[int](s, `select count(*) from inboxd.processes`); n != 0 {
 		t.Errorf("%d processes are registered after the stop", n)
 	}
